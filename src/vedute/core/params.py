@@ -1,0 +1,103 @@
+"""The parameters of the model (paper, section 3.1): those of a center and the global distribution above them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def readonly(array: Any) -> Array:
+    """A read-only float64 copy: parameters are values, nobody changes them in place."""
+    copy = np.array(array, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True)
+class ViewParams:
+    """One view in one center: ``t = W x + mu + eps``, ``eps ~ N(0, sigma2 I)`` (eq. 1)."""
+
+    mu: Array
+    W: Array
+    sigma2: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", readonly(self.mu))
+        object.__setattr__(self, "W", readonly(self.W))
+        object.__setattr__(self, "sigma2", float(self.sigma2))
+
+
+@dataclass(frozen=True)
+class CenterParams:
+    """All that describes one center: its views and its case mix ``m``, the mean of its patients' latent x."""
+
+    views: Mapping[str, ViewParams]
+    m: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "views", MappingProxyType(dict(self.views)))
+        object.__setattr__(self, "m", readonly(self.m))
+
+    @property
+    def q(self) -> int:
+        """Number of latent components."""
+        return len(self.m)
+
+
+@dataclass(frozen=True)
+class ViewPrior:
+    """The global distribution of one view's parameters over the centers (eqs. 4 to 6).
+
+    An infinite ``sigma2_mu`` or ``sigma2_W`` is a flat prior, and so is ``alpha = -1, beta = 0`` for the noise.
+    """
+
+    mu: Array
+    W: Array
+    sigma2_mu: float
+    sigma2_W: float
+    alpha: float
+    beta: float
+    n_centers: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", readonly(self.mu))
+        object.__setattr__(self, "W", readonly(self.W))
+        for name in ("sigma2_mu", "sigma2_W", "alpha", "beta"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "n_centers", int(self.n_centers))
+
+    @property
+    def sigma2(self) -> float:
+        """The typical noise variance: the inverse of the mean precision, defined for every alpha > 0."""
+        return self.beta / self.alpha
+
+
+@dataclass(frozen=True)
+class GlobalPrior:
+    """The global distribution over centers: a prior per view, and ``tau2``, the variance of the case mix."""
+
+    views: Mapping[str, ViewPrior]
+    tau2: float = 0.0
+    q: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "views", MappingProxyType(dict(self.views)))
+        object.__setattr__(self, "tau2", float(self.tau2))
+        object.__setattr__(self, "q", next(iter(self.views.values())).W.shape[1])
+
+    def with_views(self, views: Mapping[str, ViewPrior]) -> GlobalPrior:
+        """The same prior with some views replaced."""
+        return replace(self, views={**self.views, **views})
+
+
+def flat_view_prior(d: int, q: int, W: Array | None = None) -> ViewPrior:
+    """A prior that tells nothing; ``W`` may still name a common starting point for the centers."""
+    start = np.zeros((d, q)) if W is None else W
+    return ViewPrior(np.zeros(d), start, np.inf, np.inf, alpha=-1.0, beta=0.0)

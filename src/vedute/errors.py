@@ -1,0 +1,13 @@
+"""The errors and warnings that vedute raises on purpose."""
+
+
+class UserError(ValueError):
+    """Something that the user can mend; the message says what, where and how."""
+
+
+class DataWarning(UserWarning):
+    """The data are unusual in a way that the fit survives but the user should know."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The rounds ran out before the global prior had settled."""
