@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ class CenterParams:
     m: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "views", MappingProxyType(dict(self.views)))
+        object.__setattr__(self, "views", dict(self.views))
         object.__setattr__(self, "m", readonly(self.m))
 
     @property
@@ -88,7 +87,7 @@ class GlobalPrior:
     q: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "views", MappingProxyType(dict(self.views)))
+        object.__setattr__(self, "views", dict(self.views))
         object.__setattr__(self, "tau2", float(self.tau2))
         object.__setattr__(self, "q", next(iter(self.views.values())).W.shape[1])
 
