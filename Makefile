@@ -1,0 +1,49 @@
+# `make demo` and `make test` do all the set-up: they make .venv and fill it from the pinned locks.
+# A stamp file remembers that, so a second run installs nothing until a lock or pyproject.toml changes.
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+OUT ?= demo-out
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo-installed
+	$(BIN)/vedute demo --out $(OUT)
+
+# One BLAS thread in each test process: two workers on two cores leave no core for more.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export OMP_NUM_THREADS = 1
+test: export MKL_NUM_THREADS = 1
+test: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+lint: $(VENV)/.dev-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev-installed
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "vedute needs Python 3.11 or later; name one with PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-installed: requirements/demo.lock pyproject.toml | $(BIN)/python
+	$(PIP) install -r requirements/demo.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.dev-installed: requirements/dev.lock pyproject.toml | $(BIN)/python
+	$(PIP) install -r requirements/dev.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@

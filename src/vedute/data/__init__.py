@@ -1,0 +1,1 @@
+"""Rows stay here: tables, study files, scaling, synthetic data and scenarios."""
