@@ -73,6 +73,13 @@ def test_the_seed_decides():
     assert not np.array_equal(one, other)
 
 
+def test_rows_are_shuffled_before_they_are_dealt():
+    views, _ = study()
+    _, rows = split(views, None, 3, "IID", random_state=0)
+    # unshuffled hands would be runs of 40 neighbours; a random one spans almost all 120 rows
+    assert all(np.ptp(mine) > 60 for mine in rows.values())
+
+
 def test_one_center_is_the_centralised_case():
     views, groups = study()
     centers, rows = split(views, groups, 1, "IID")
