@@ -1,9 +1,9 @@
 """Appendix A of the paper, transcribed with a Python loop over subjects: the slow twin of ``vedute.core``.
 
 It shares no code with the package and uses no statistics of the rows, so that an error in one is not an
-error in both. Order of a local iteration: mu, then <x> and <xx'>, then W, then sigma2, as in the appendix. A view
-that a center lacks is absent from its mapping. Priors may be this file's ``Prior`` or the package's ``ViewPrior``:
-only the names ``mu, W, sigma2_mu, sigma2_W, alpha, beta`` are used.
+error in both. Order of a local iteration: mu, then <x> and <xx'>, then W, then sigma2, as in the appendix.
+A view that a center lacks is absent from its mapping. Priors may be this file's ``Prior`` or the package's
+``ViewPrior``: only the names ``mu, W, sigma2_mu, sigma2_W, alpha, beta`` are used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def flat_prior(d: int, q: int, alpha: float = -1.0, beta: float = 0.0) -> Prior:
 
 
 def free_columns(d: int, q: int) -> int:
-    """In a narrow view (d <= q) only the first d - 1 columns of W are free, the others zero (section 4.3.1)."""
+    """In a narrow view (d <= q) only the first d - 1 columns of W are free, the rest zero (sec. 4.3.1)."""
     return d - 1 if d <= q else q
 
 
@@ -167,7 +167,7 @@ def inverse_gamma_ml1(sigma2: list[float], largest_alpha: float) -> tuple[float,
     """Maximum likelihood of an inverse gamma: psi(alpha) = ln(n alpha) - ln(sum 1/s) - mean ln s.
 
     Llera and Beckmann iterate alpha = psi^-1(right-hand side), whose steps shrink by 1 - 1/(2 alpha) only.
-    Each is therefore followed by Newton's step on the same equation in ln alpha; where both stand still is the same.
+    Each is therefore followed by Newton's step on the same equation in ln alpha; both end at the same point.
     """
     n = len(sigma2)
     precision = sum(1 / s for s in sigma2)
@@ -255,7 +255,7 @@ def run(
     floor: float = 1e-10,
     largest_alpha: float = 1e8,
 ) -> Run:
-    """Algorithm 1 without privacy; random numbers come from ``rng``, or are given by ``start`` and ``redraw``.
+    """Algorithm 1 without privacy; random numbers come from ``rng``, or from ``start`` and ``redraw``.
 
     ``start(center, view, d, q)`` and ``redraw(round, center, view, prior)`` return (W, sigma2); rounds count
     from 1. The first round has no prior on mu and W, and the authors' weak InvGamma(2.25, 0.625) on sigma2.
