@@ -202,7 +202,7 @@ def master_view(locals_: list[Local], floor: float, largest_alpha: float) -> Pri
 
 
 def master_step(
-    centers: Mapping[str, Mapping[str, Local]], *, floor: float = 1e-10, largest_alpha: float = 1e8
+    centers: Mapping[str, Mapping[str, Local]], *, floor: float = 1e-10, largest_alpha: float = 1e6
 ) -> dict[str, Prior]:
     """The global prior of every view that some center has.
 
@@ -253,7 +253,7 @@ def run(
     redraw: Redraw | None = None,
     first_noise: tuple[float, float] = (2.25, 0.625),
     floor: float = 1e-10,
-    largest_alpha: float = 1e8,
+    largest_alpha: float = 1e6,
 ) -> Run:
     """Algorithm 1 without privacy; random numbers come from ``rng``, or from ``start`` and ``redraw``.
 
