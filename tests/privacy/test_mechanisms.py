@@ -1,7 +1,7 @@
 """Noise of the right size and shape, clips that hold, and events that say what was done.
 
-The scale tests accept the true scale and reject it at +-30 %: with n draws, n s^2 / sigma^2 is chi-square with
-n degrees of freedom, so [chi2.ppf(a/2), chi2.ppf(1-a/2)] has false-alarm rate a; here a = 1e-6 per test.
+The scale tests accept the true scale and reject it at +-30 %: with n draws, n s^2 / sigma^2 is chi-square
+with n degrees of freedom, so [chi2.ppf(a/2), chi2.ppf(1-a/2)] has false-alarm rate a; here a = 1e-6 per test.
 """
 
 import math

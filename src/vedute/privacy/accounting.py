@@ -116,21 +116,30 @@ class Cost:
         return _smallest(lambda eps: self.delta(eps) <= delta)
 
 
-def cost(events: Iterable[Event], relation: str, nominal: bool = False) -> Cost | None:
-    """The cost of a transcript under a neighbouring relation; None when there is no protection at all.
+def protected(events: Iterable[Event], relation: str, nominal: bool = False) -> bool:
+    """True when every release was noised, secretly, for neighbours at least as far apart as ``relation``.
 
     Tables that differ in one subject also differ in one center, so what hides a center hides its subjects;
     the converse is not true. ``nominal`` counts seeded noise as if it were secret.
     """
+    return all(
+        isinstance(event, Gaussian | Laplace)
+        and event.relation in (relation, CENTER)
+        and (nominal or not event.seeded)
+        for event, _ in leaves(events)
+    )
+
+
+def cost(events: Iterable[Event], relation: str, nominal: bool = False) -> Cost | None:
+    """The cost of a transcript under a neighbouring relation; None where it is not ``protected``."""
+    events = tuple(events)
+    if not protected(events, relation, nominal):
+        return None
     mu2, ratios = 0.0, Counter[float]()
     for event, count in leaves(events):
-        if not isinstance(event, Gaussian | Laplace) or event.relation not in (relation, CENTER):
-            return None
-        if event.seeded and not nominal:
-            return None
         if isinstance(event, Gaussian):
             mu2 += count * (event.sensitivity / event.std) ** 2
-        else:
+        elif isinstance(event, Laplace):
             # Rounding up the ratio to nine digits is a pessimistic way to see equal ratios as equal.
             ratios[_round_up(event.sensitivity / event.scale)] += count
     return Cost(math.sqrt(mu2), compose_laplace(tuple(sorted(ratios.items()))))

@@ -2,8 +2,8 @@
 
 Noise comes from OpenDP's samplers, which draw from a discrete distribution on a grid with randomness of the
 operating system: `x + rng.normal()` in floating point betrays x in its last bits (Mironov 2012). The grid is
-2^-40 of the noise or finer, so that it stays fine when the noise shrinks over the rounds; what rounding to the
-grid adds to the sensitivity is counted in the event.
+2^-40 of the noise or finer, so that it stays fine when the noise shrinks over the rounds; what rounding to
+the grid adds to the sensitivity is counted in the event.
 """
 
 from __future__ import annotations
