@@ -80,7 +80,7 @@ def make_bunch(parts: Sequence[Statistics], weight: Array | None = None) -> Bunc
         class_of=class_of.ravel(),
         class_mask=first.mask.T[representative].astype(float),
         class_view=first.layout.view_of[representative],
-        class_weight=np.bincount(class_of.ravel(), weights=ones),
+        class_weight=np.asarray(np.bincount(class_of.ravel(), weights=ones), dtype=float),
     )
 
 

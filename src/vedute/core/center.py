@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from vedute.core.bunch import Bunch, StackedPrior
@@ -26,6 +25,7 @@ class LocalRule:
 
     mean: str = "joint"  # "joint": all observed views together; "marginal": each view alone, as in the paper
     spread: bool = True  # carry the posterior covariance of the rows of W through the E-step
+    expand: bool = True  # where no prior holds W, rescale it so that x has unit variance (PX-EM: fewer iterations)
     narrow: bool = False  # the paper's rule for views with d_k <= q: only the first d_k - 1 columns are free
 
 
@@ -95,7 +95,12 @@ def free_columns(sizes: tuple[int, ...], q: int, *, narrow: bool) -> Array:
 
 
 def _regress(
-    bunch: Bunch, design: Array, ridge: Array, target: Array, prior_part: Array, free: NDArray[np.bool_] | None
+    bunch: Bunch,
+    design: Array,
+    ridge: Array,
+    target: Array,
+    prior_part: Array,
+    free: NDArray[np.bool_] | None,
 ) -> tuple[Array, Array]:
     """Rows ``(target + prior_part) H`` and ``H = (design + ridge)^-1``; unfree columns and unseen classes stay zero."""
     size = design.shape[-1]
@@ -140,10 +145,8 @@ def iterate(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) ->
     joint = rule.mean == "joint"
     inv = 1.0 / state.sigma2[:, view]
     P, h = precisions(bunch, state.W, state.W * inv[..., None], _relative_spread(bunch, prior, state, rule))
-    if joint:
-        means = joint_means(bunch, prior, state.W, inv, P, h)
-    else:
-        means = marginal_means(bunch, prior, state.W, inv)
+    local = (bunch, prior, state.W, inv)
+    means = joint_means(*local, P, h) if joint else marginal_means(*local)
     mu = prior.mu + means.delta
     moments = e_step(bunch, state.W, inv, P, h, mu, means.m)
 
@@ -166,13 +169,23 @@ def iterate(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) ->
     if rule.spread:
         squares = squares + _unexplained(bunch, prior, state.sigma2, H, ridge)
     sigma2 = (squares + 2.0 * prior.beta) / (bunch.cells + 2.0 * (prior.alpha + 1.0))
+    W = rows[..., :q]
+    if rule.expand and not prior.precision_W.any():
+        W = W @ np.linalg.cholesky(_latent_covariance(bunch, moments))
     return State(
         mu=origin + rows[..., q] if joint else mu,
-        W=rows[..., :q],
+        W=W,
         sigma2=np.maximum(sigma2, SIGMA2_FLOOR),
         m=means.m,
         cov=state.sigma2[:, bunch.class_view, None, None] * H,
     )
+
+
+def _latent_covariance(bunch: Bunch, moments: Moments) -> Array:
+    """(B, q, q): covariance of the latent x as the E-step found it; one, if W had the right scale."""
+    N = bunch.n.sum(axis=1)[:, None, None]
+    mean = (bunch.n[..., None] * moments.x).sum(axis=1) / N[..., 0]
+    return np.asarray(moments.XX.sum(axis=1) / N - mean[..., :, None] * mean[..., None, :])
 
 
 def _relative_spread(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) -> Array | None:

@@ -34,9 +34,7 @@ def times(rows: Array, matrices: Array) -> Array:
     return np.asarray((rows[..., None, :] @ matrices)[..., 0, :])
 
 
-def marginal_means(
-    bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, *, variances: bool = False
-) -> Means:
+def marginal_means(bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, *, variances: bool = False) -> Means:
     """mu - mu~ by the paper's update, each view from its own marginal (Appendix A, parameter mu); m is zero."""
     B, D, q = W.shape
     if not bunch.single:
@@ -83,7 +81,7 @@ def _grams(mask: Array, W: Array, BW: Array) -> Array:
 
 
 def precisions(bunch: Bunch, W: Array, BW: Array, spread: Array | None) -> tuple[Array, Array]:
-    """P (B, P, q, q), the posterior precision of x, and h (B, P, q), what the spread of (w, mu) subtracts from its mean.
+    """P (B, P, q, q), the posterior precision of x, and h (B, P, q), what the spread of (w, mu) takes from its mean.
 
     ``spread`` (B, G, q+1, q+1) is the covariance of a row (w_j, mu_j) over sigma2, or None.
     """

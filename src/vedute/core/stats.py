@@ -78,7 +78,7 @@ def _merged(a: Part, b: Part) -> Part:
     n = n_a + n_b
     factor = np.vstack([factor_a, factor_b, np.sqrt(n_a * n_b / n) * (mean_a - mean_b)])
     if len(factor) > mask.sum():
-        factor = _spread_out(np.linalg.qr(factor[:, mask], mode="r"), mask)
+        factor = _spread_out(np.asarray(np.linalg.qr(factor[:, mask], mode="r")), mask)
     return mask, n, mean_a + (n_b / n) * (mean_b - mean_a), factor
 
 

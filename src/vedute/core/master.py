@@ -1,0 +1,175 @@
+"""The master's step: the global prior from sums over centers (Appendix A, "in the master")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import digamma, polygamma
+
+from vedute.core.contribution import Contribution, ViewContribution
+from vedute.core.params import Array, GlobalPrior, ViewPrior
+
+VARIANCE_FLOOR = 1e-10  # public, in the units of the scaled data: a variance between centers never reaches zero
+ALPHA_CEILING = 1e6  # centers whose noise is equal would drive alpha to infinity
+TINY = 1e-12
+LEAST_GAIN = 1e-3  # no step of the master is stretched more than a thousandfold
+
+
+@dataclass(frozen=True)
+class MasterRule:
+    """Which variant of the master's step is run."""
+
+    posterior: bool = True  # add the centers' posterior spreads to the variances (the paper plugs in estimates)
+    case_mix: bool = True  # estimate tau2, the variance of the case mix
+    narrow: bool = False  # the paper's rule for views with d_k <= q
+
+
+def inverse_gamma_shape(mean_precision: float, mean_log: float) -> float:
+    """alpha with ``ln alpha - psi(alpha) = ln mean(1/sigma2) + mean(ln sigma2)`` (ML1 of Llera & Beckmann), by Newton.
+
+    Newton's steps are taken in 1/alpha, where the function is nearly linear.
+    """
+    target = np.log(mean_precision) + mean_log
+    if target <= 0.5 / ALPHA_CEILING:
+        return ALPHA_CEILING
+    alpha = (3.0 - target + np.sqrt((target - 3.0) ** 2 + 24.0 * target)) / (12.0 * target)
+    for _ in range(50):
+        gap = np.log(alpha) - digamma(alpha) - target
+        slope = alpha - alpha**2 * polygamma(1, alpha)  # d(gap)/d(1/alpha) = -alpha^2 (1/alpha - psi'(alpha))
+        inverse = 1.0 / alpha + gap / slope
+        if abs(1.0 / inverse - alpha) <= 1e-14 * alpha:
+            break
+        alpha = 1.0 / inverse
+    return float(min(alpha, ALPHA_CEILING))
+
+
+def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> GlobalPrior:
+    """The next global prior; a view that nobody contributed to this round keeps its prior."""
+    views = dict(prior.views)
+    # The mean of the m_c belongs into mu~. EM would bring it there too, but in a thousand rounds.
+    shift = total.m / total.centers if rule.case_mix else np.zeros(prior.q)
+    for name, part in total.views.items():
+        step = _view_step(prior.views[name], part, rule)
+        views[name] = replace(step, mu=step.mu + prior.views[name].W @ shift)
+    return GlobalPrior(views, _tau2(prior, total, rule))
+
+
+def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> ViewPrior:
+    d, q = old.W.shape
+    n = round(part.centers)
+    columns = d - 1 if rule.narrow and d <= q else q
+    if rule.posterior and n == 1:
+        return _alone(old, part)
+    cells = float(part.count.sum())
+    share = np.maximum(part.count, 1.0)
+    variance_gain_mu = _gain(part.var_mu, cells * old.sigma2_mu)
+    variance_gain_W = _gain(float(np.trace(part.var_W)), cells * columns * old.sigma2_W)
+    left_mu = part.sq_mu - float((part.d_mu**2 / share).sum())
+    left_W = part.sq_W - float((part.d_W**2 / share[:, None]).sum())
+    alpha, beta = _noise(old, part, n, rule)
+    return ViewPrior(
+        mu=old.mu + part.d_mu / share / max(part.mu_gain / n, LEAST_GAIN),
+        W=old.W + part.d_W / share[:, None] @ _stretch(part.var_W / (cells * old.sigma2_W)),
+        sigma2_mu=max(left_mu / (cells * variance_gain_mu), VARIANCE_FLOOR),
+        sigma2_W=max(left_W / max(cells * columns * variance_gain_W, 1.0), VARIANCE_FLOOR),
+        alpha=alpha,
+        beta=beta,
+        n_centers=n,
+    )
+
+
+def _gain(variance: float, prior_variance: float) -> float:
+    """The share of what is known that comes from the data, not from the prior: 1 - V / (prior variance).
+
+    EM would take the plain mean of the deviations and add V to their squares. Both steps have the same fixed points as
+    the ones here, divided by this gain (MacKay's for the variances), but crawl where the prior is sharp. With the
+    paper's plug-in V is zero and the gain is one.
+    """
+    return max(1.0 - variance / prior_variance, LEAST_GAIN)
+
+
+def _stretch(posterior_share: Array) -> Array:
+    """The inverse of the gain of W, direction by direction of the latent space: (I - V_W / prior variance)^-1."""
+    values, vectors = np.linalg.eigh(posterior_share)
+    return np.asarray((vectors / np.maximum(1.0 - values, LEAST_GAIN)) @ vectors.T)
+
+
+def _alone(old: ViewPrior, part: ViewContribution) -> ViewPrior:
+    """A view of a single center: its parameters are the global ones, and nothing can be told of variability.
+
+    The variances stay infinite (a flat prior), and the noise gets a prior worth two observed cells.
+    """
+    return ViewPrior(
+        old.mu + part.d_mu,
+        old.W + part.d_W,
+        np.inf,
+        np.inf,
+        alpha=1.0,
+        beta=1.0 / part.precision,
+        n_centers=1,
+    )
+
+
+def _noise(old: ViewPrior, part: ViewContribution, n: int, rule: MasterRule) -> tuple[float, float]:
+    mean_precision = part.precision / n
+    alpha = inverse_gamma_shape(mean_precision, part.log_sigma2 / n)
+    if rule.posterior and old.alpha > 0:
+        before = old.alpha / old.beta
+        gain = max(part.noise_gain / n, LEAST_GAIN)
+        mean_precision = before * np.exp(np.clip(np.log(mean_precision / before) / gain, -1.0, 1.0))
+    return alpha, alpha / mean_precision
+
+
+def _tau2(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> float:
+    if not rule.case_mix:
+        return 0.0
+    if prior.tau2 == 0.0:
+        return 1.0  # round 1 tells nothing of case mix: begin with patients who differ as much as they vary
+    size = total.centers * prior.q
+    left = total.sq_m - float(total.m @ total.m) / total.centers
+    return max(left / (size * _gain(total.var_m, size * prior.tau2)), VARIANCE_FLOOR)
+
+
+def unbiased(prior: GlobalPrior) -> GlobalPrior:
+    """Variances over n - 1 instead of n centers (REML), taken once, after the last round."""
+    views = {
+        name: replace(
+            view,
+            sigma2_mu=view.sigma2_mu * view.n_centers / (view.n_centers - 1),
+            sigma2_W=view.sigma2_W * view.n_centers / (view.n_centers - 1),
+        )
+        for name, view in prior.views.items()
+        if view.n_centers > 1
+    }
+    return prior.with_views(views)
+
+
+def change(old: GlobalPrior, new: GlobalPrior) -> float:
+    """Largest relative change of mu~, W~ W~' and the variances over views; W~ itself may rotate freely.
+
+    Standard deviations are compared with the spread of the data that they describe, so that one which tends to zero
+    does not keep the rounds going.
+    """
+    found = [abs(np.sqrt(new.tau2) - np.sqrt(old.tau2)) / np.sqrt(1.0 + new.tau2)]
+    for name, b in new.views.items():
+        a = old.views[name]
+        loading = max(float(np.sqrt(np.mean(b.W**2))), TINY)
+        spread = max(float(np.sqrt(np.sum(b.W**2) / len(b.mu) + b.sigma2)), TINY)
+        found.append(float(np.linalg.norm(b.mu - a.mu) / np.sqrt(len(b.mu))) / spread)
+        found.append(_outer_change(a.W, b.W))
+        found.append(_sd_change(a.sigma2_mu, b.sigma2_mu) / spread)
+        found.append(_sd_change(a.sigma2_W, b.sigma2_W) / loading)
+        found.append(abs(np.log(b.sigma2 / a.sigma2)) if a.alpha > 0 else np.inf)
+    return float(max(found))
+
+
+def _sd_change(old: float, new: float) -> float:
+    return 0.0 if old == new else abs(float(np.sqrt(new) - np.sqrt(old)))
+
+
+def _outer_change(a: Array, b: Array) -> float:
+    """|b b' - a a'| / |b b'| from q x q products only: b b' - a a' = [b - a, a] [b, b - a]'."""
+    left, right = np.hstack([b - a, a]), np.hstack([b, b - a])
+    gap = np.sum((left.T @ left) * (right.T @ right))
+    return float(np.sqrt(max(gap, 0.0)) / max(float(np.linalg.norm(b.T @ b)), TINY))

@@ -1,0 +1,1 @@
+"""Rounds between centers and master: in one process, or across machines."""

@@ -1,0 +1,109 @@
+"""The round loop of Algorithm 1 in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, is_dataclass
+from functools import reduce
+from operator import add
+from time import perf_counter
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from vedute.core.contribution import Contribution
+from vedute.core.master import MasterRule, change, master_step
+from vedute.core.params import GlobalPrior
+from vedute.federation.center import Center, Plan, groups, run_round
+
+WORTH_A_THREAD = 1 << 22  # multiplications of one local iteration below which a thread costs more than it saves
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one round: how far the prior moved, how long it took, how much travelled."""
+
+    round: int
+    change: float
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    centers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the rounds stand; all that is needed to go on after an interruption, but for the centers' states."""
+
+    prior: GlobalPrior
+    history: tuple[Record, ...] = ()
+    converged: bool = False
+
+
+def rounds(
+    centers: Sequence[Center],
+    start: GlobalPrior,
+    plan: Plan,
+    rule: MasterRule,
+    *,
+    n_rounds: int,
+    tol: float | None,
+    threads: int = 1,
+    resume: Progress | None = None,
+    on_round: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Send the prior out, add what comes back, take the master's step; until it settles or the rounds run out."""
+    ordered = sorted(centers, key=lambda center: center.name)
+    progress = resume or Progress(start)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        for r in range(len(progress.history) + 1, n_rounds + 1):
+            if progress.converged:
+                break
+            began = perf_counter()
+            shared = local_steps(ordered, progress.prior, plan, r, pool, threads)
+            total = reduce(add, (shared[center.name] for center in ordered))
+            prior = master_step(progress.prior, total, rule)
+            moved = change(progress.prior, prior)
+            record = Record(
+                r, moved, perf_counter() - began,
+                sum(nbytes(part) for part in shared.values()), nbytes(progress.prior) * len(ordered), tuple(shared),
+            )  # fmt: skip
+            settled = tol is not None and r > 1 and moved < tol
+            progress = Progress(prior, (*progress.history, record), settled)
+            if on_round is not None:
+                on_round(progress)
+    return progress
+
+
+def local_steps(
+    centers: Sequence[Center],
+    prior: GlobalPrior,
+    plan: Plan,
+    round_: int,
+    pool: ThreadPoolExecutor,
+    threads: int,
+) -> Mapping[str, Contribution]:
+    """One round of all centers; large ones on threads of their own. The bits do not depend on the threads."""
+    work = groups(centers, plan)
+    heavy = threads > 1 and len(work) > 1 and any(_weight(group, plan) > WORTH_A_THREAD for group in work)
+    run = pool.map if heavy else map
+    results = run(lambda group: run_round(group, prior, plan, round_), work)
+    found = {
+        c.name: part for group, parts in zip(work, results, strict=True) for c, part in zip(group, parts, strict=True)
+    }
+    return {center.name: found[center.name] for center in centers}
+
+
+def _weight(group: Sequence[Center], plan: Plan) -> int:
+    rows, features = group[0].statistics.factor.shape
+    return len(group) * (rows * features + len(group[0].statistics.n) * plan.q * plan.q * features) * plan.q
+
+
+def nbytes(value: object) -> int:
+    """Bytes of the numbers in a prior or a contribution, as they would travel."""
+    if isinstance(value, Mapping):
+        return sum(nbytes(part) for part in value.values())
+    if is_dataclass(value):
+        return sum(nbytes(getattr(value, part.name)) for part in fields(value))
+    return value.nbytes if isinstance(value, np.ndarray) else 8
