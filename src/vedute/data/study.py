@@ -1,0 +1,205 @@
+"""A study: its views, its centers, and its rows as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from vedute.core.params import Array
+from vedute.data.check import CheckReport, check
+from vedute.data.fingerprint import Fingerprint
+from vedute.data.names import name_problems
+from vedute.data.problems import Problems, nearest, some
+from vedute.data.resolve import View, resolve_pools, resolve_views
+from vedute.data.settings import FederationSettings, PrivacySettings, parse_privacy
+from vedute.data.stream import Bounds, Chunk, Pool, stream
+from vedute.data.study_file import Source, StudyParser, StudyText, read_toml
+from vedute.data.views import MultiView
+from vedute.errors import UserError
+
+
+class Folding(Protocol):
+    """What rows are folded into, such as :class:`vedute.core.stats.Accumulator`."""
+
+    def add(self, views: Mapping[str, Array]) -> None:
+        """Take in some row-aligned views."""
+
+
+F = TypeVar("F", bound=Folding)
+
+
+@dataclass(frozen=True)
+class Folded(Generic[F]):
+    """One center after all its rows went by."""
+
+    center: str
+    result: F
+    subjects: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file with all that it names, compared with the headers of its files."""
+
+    path: Path
+    text: str
+    name: str
+    components: int | None
+    views: Mapping[str, View]
+    pools: tuple[Pool, ...]
+    privacy: PrivacySettings
+    federation: FederationSettings
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Study:
+        """Read a study file and the headers of its files; every problem found is told at once."""
+        problems = Problems()
+        said = _parse(Path(path), problems)
+        if not said.sources and not problems.messages:
+            problems.add(f"{said.path.name}: names no files; add [subjects] and [files], or [centers.NAME.files]")
+        return _resolved(said, problems)
+
+    @classmethod
+    def load_shared(cls, path: str | PathLike[str]) -> Study:
+        """Only what all centers of a federation share: no files are looked at, so views must name their columns."""
+        problems = Problems()
+        said = replace(_parse(Path(path), problems), sources=())
+        _require_columns(said, problems)
+        return _resolved(said, problems)
+
+    @classmethod
+    def load_node(cls, path: str | PathLike[str], node: str | PathLike[str]) -> Study:
+        """The shared part of a study with the files of one center, as its ``node.toml`` tells; its [privacy] wins."""
+        problems = Problems()
+        said = replace(_parse(Path(path), problems), sources=())
+        home = Path(node)
+        parser = StudyParser(home, problems)
+        _, raw = read_toml(home)
+        parser.known_keys(raw, "the node file", ("center", "id", "files", "subjects", "privacy"))
+        center = parser.word(raw, "center", "the node file")
+        if center is None:
+            parser.say('center is missing; write center = "nice"')
+            center = "center"
+        for message in name_problems([center], "center", home.name):
+            problems.add(message)
+        body = {key: value for key, value in raw.items() if key in {"files", "subjects"}}
+        source = parser.center(center, body, parser.word(raw, "id", "the node file") or "id", said.views)
+        said = replace(said, sources=(Source(center, source.files, source.subjects),))
+        if "privacy" in raw:
+            own = parse_privacy(parser.table(raw, "privacy", "[privacy]"), problems, home.name)
+            said = replace(said, privacy=own)
+        return _resolved(said, problems, every_view=False)
+
+    @property
+    def centers(self) -> tuple[str, ...]:
+        """Names of the centers, sorted."""
+        return tuple(sorted(center for pool in self.pools for center in pool.centers))
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each view."""
+        return {name: view.columns for name, view in self.views.items()}
+
+    @property
+    def ranges(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Declared ranges, by view and column: as the estimator takes them."""
+        return {name: dict(view.ranges) for name, view in self.views.items() if view.ranges}
+
+    def chunks(self, center: str, *, enforce_ranges: bool = True) -> Iterator[Chunk]:
+        """The rows of one center in chunks, rows aligned over the views, in bounded memory."""
+        with closing(stream(self._pool(center), self._bounds(enforce_ranges))) as chunks:
+            yield from (chunk for chunk in chunks if chunk.center == center)
+
+    def fold(self, make: Callable[[str], F], *, enforce_ranges: bool = True) -> dict[str, Folded[F]]:
+        """Feed the rows of every center to its own ``make(center)``; every file is read once for all centers."""
+        results = {center: make(center) for center in self.centers}
+        prints = {center: Fingerprint(self.columns) for center in self.centers}
+        for pool in self.pools:
+            for chunk in stream(pool, self._bounds(enforce_ranges)):
+                prints[chunk.center].add(chunk.keys, chunk.views)
+                if chunk.views:
+                    results[chunk.center].add(chunk.views)
+        for center in self.centers:
+            _require_rows(center, prints[center].n)
+        return {
+            center: Folded(center, results[center], prints[center].n, prints[center].hexdigest())
+            for center in self.centers
+        }
+
+    def read(self, center: str) -> MultiView:
+        """All rows of one center in memory; a view of which nobody has a row is absent."""
+        chunks = list(self.chunks(center))
+        _require_rows(center, sum(map(len, chunks)))
+        held = [name for name in self.views if any(name in chunk.views for chunk in chunks)]
+        views = {
+            name: np.concatenate([self._block(chunk, name) for chunk in chunks], dtype=np.float64) for name in held
+        }
+        groups = [chunk.groups for chunk in chunks if chunk.groups is not None]
+        return MultiView(
+            np.concatenate([chunk.ids for chunk in chunks]),
+            views,
+            {name: self.views[name].columns for name in held},
+            np.concatenate(groups) if groups else None,
+        )
+
+    def fingerprint(self, center: str) -> str:
+        """A hash of the rows of one center (see :mod:`vedute.data.fingerprint`), as :meth:`fold` gives it."""
+        whole = Fingerprint(self.columns)
+        for chunk in self.chunks(center, enforce_ranges=False):
+            whole.add(chunk.keys, chunk.views)
+        return whole.hexdigest()
+
+    def check(self) -> CheckReport:
+        """Read everything and report views, subjects, missing cells, ranges and problems."""
+        return check(self.name, self.pools, self.views)
+
+    def _block(self, chunk: Chunk, view: str) -> Array:
+        shape = len(chunk), len(self.views[view].columns)
+        return chunk.views[view] if view in chunk.views else np.full(shape, np.nan, dtype=np.float64)
+
+    def _pool(self, center: str) -> Pool:
+        for pool in self.pools:
+            if center in pool.centers:
+                return pool
+        raise UserError(
+            f"{self.path.name}: there is no center {center!r}{nearest(center, self.centers)}; "
+            f"known are {some(self.centers)}"
+        )
+
+    def _bounds(self, enforce: bool) -> Bounds:
+        found = {name: view.bounds for name, view in self.views.items()} if enforce else {}
+        return {name: bounds for name, bounds in found.items() if bounds is not None}
+
+
+def _parse(path: Path, problems: Problems) -> StudyText:
+    text, raw = read_toml(path)
+    return StudyParser(path, problems).parse(raw, text)
+
+
+def _require_columns(said: StudyText, problems: Problems) -> None:
+    if not said.views:
+        problems.add(f"{said.path.name}: has no [views.NAME]; a shared study names its views and their columns")
+    for name, view in said.views.items():
+        if view.columns is None:
+            problems.add(f"{said.path.name}: [views.{name}] names no columns; a shared study must: columns = [...]")
+
+
+def _resolved(said: StudyText, problems: Problems, every_view: bool = True) -> Study:
+    views = resolve_views(said, problems, every_view)
+    pools = resolve_pools(said, views, problems)
+    if not any(pool.files for pool in pools) and said.sources and not problems.messages:
+        problems.add(f"{said.path.name}: no view has a file; name them under [files]")
+    problems.raise_if_any(str(said.path))
+    return Study(said.path, said.text, said.name, said.components, views, pools, said.privacy, said.federation)
+
+
+def _require_rows(center: str, n: int) -> None:
+    if n == 0:
+        raise UserError(f"center {center!r} has no rows in any view; add them, or take the center out of the study")
