@@ -134,7 +134,7 @@ def _free(bunch: Bunch, q: int, size: int, rule: LocalRule) -> NDArray[np.bool_]
     return free
 
 
-def _trusted(bunch: Bunch, prior: StackedPrior) -> Array:
+def trusted(bunch: Bunch, prior: StackedPrior) -> Array:
     """(G, 1, 1): 1 where the prior of W says how far a center may stray; a flat prior gives no posterior to carry."""
     return (prior.precision_W > 0)[bunch.class_view, None, None].astype(float)
 
@@ -144,7 +144,8 @@ def iterate(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) ->
     view, q = bunch.layout.view_of, state.W.shape[-1]
     joint = rule.mean == "joint"
     inv = 1.0 / state.sigma2[:, view]
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], _relative_spread(bunch, prior, state, rule))
+    spread = relative_spread(bunch, prior, state) if rule.spread else None
+    P, h = precisions(bunch, state.W, state.W * inv[..., None], spread)
     local = (bunch, prior, state.W, inv)
     means = joint_means(*local, P, h) if joint else marginal_means(*local)
     mu = prior.mu + means.delta
@@ -188,19 +189,19 @@ def _latent_covariance(bunch: Bunch, moments: Moments) -> Array:
     return np.asarray(moments.XX.sum(axis=1) / N - mean[..., :, None] * mean[..., None, :])
 
 
-def _relative_spread(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) -> Array | None:
-    """Covariance of a row (w_j, mu_j) over sigma2, where the rule carries it and there is one already."""
-    if not rule.spread or state.cov is None:
+def relative_spread(bunch: Bunch, prior: StackedPrior, state: State) -> Array | None:
+    """Covariance of a row (w_j, mu_j) over sigma2, where there is one already."""
+    if state.cov is None:
         return None
     size = state.W.shape[-1] + 1
-    relative = state.cov / state.sigma2[:, bunch.class_view, None, None] * _trusted(bunch, prior)
+    relative = state.cov / state.sigma2[:, bunch.class_view, None, None] * trusted(bunch, prior)
     missing = size - relative.shape[-1]  # with the marginal mean a row is w_j alone
     return np.pad(relative, ((0, 0), (0, 0), (0, missing), (0, missing)))
 
 
 def _unexplained(bunch: Bunch, prior: StackedPrior, sigma2: Array, H: Array, ridge: Array) -> Array:
     """(B, K): what the spread of the rows adds to the residual, sigma2 tr(H X) = sigma2 (size - tr(ridge H))."""
-    kept = (H.shape[-1] - (ridge * np.diagonal(H, axis1=-2, axis2=-1)).sum(axis=-1)) * _trusted(bunch, prior)[:, 0, 0]
+    kept = (H.shape[-1] - (ridge * np.diagonal(H, axis1=-2, axis2=-1)).sum(axis=-1)) * trusted(bunch, prior)[:, 0, 0]
     seen = bunch.class_mask.any(axis=1)
     by_class = sigma2[:, bunch.class_view] * kept * bunch.class_weight * seen
     into_views = bunch.class_view[:, None] == np.arange(len(bunch.layout.names))
