@@ -54,6 +54,21 @@ class Statistics:
         mean = np.where(self.mask, (self.mean - shift) / scale, 0.0)
         return Statistics(self.layout, self.mask, self.n, mean, self.factor / scale, self.owner)
 
+    def held(self) -> Statistics:
+        """The same statistics without the views of which nothing was observed."""
+        names = [name for name, columns in self.layout.slices.items() if self.mask[:, columns].any()]
+        if len(names) == len(self.layout.names):
+            return self
+        keep = np.concatenate([np.arange(self.layout.total)[self.layout.slices[name]] for name in names])
+        return Statistics(
+            self.layout.restrict(names),
+            self.mask[:, keep],
+            self.n,
+            self.mean[:, keep],
+            self.factor[:, keep],
+            self.owner,
+        )
+
     def pattern(self, p: int) -> tuple[float, Array, Array]:
         """Number, mean and factor of one pattern."""
         low, high = np.searchsorted(self.owner, [p, p + 1])
@@ -127,10 +142,16 @@ def scatter_factor(scatter: Array) -> Array:
 
 
 class Accumulator:
-    """Folds chunks of row-aligned views into :class:`Statistics`; the rows are then forgotten."""
+    """Folds chunks of row-aligned views into :class:`Statistics`; the rows are then forgotten.
 
-    def __init__(self, layout: Layout) -> None:
+    With ``extremes`` it also notes the smallest and largest value of each feature, which are values of real subjects.
+    """
+
+    def __init__(self, layout: Layout, *, extremes: bool = False) -> None:
         self.layout = layout
+        self.low = np.full(layout.total, np.inf if extremes else np.nan)
+        self.high = -self.low
+        self._extremes = extremes
         self._block_rows = max(64, BLOCK_BYTES // (8 * layout.total))
         self._moments: dict[bytes, _Moments] = {}
         self._masks: dict[bytes, NDArray[np.bool_]] = {}
@@ -150,6 +171,9 @@ class Accumulator:
             self._fold(part)
 
     def _fold(self, rows: Array) -> None:
+        if self._extremes:
+            np.fmin(self.low, np.fmin.reduce(rows, axis=0), out=self.low)
+            np.fmax(self.high, np.fmax.reduce(rows, axis=0), out=self.high)
         if np.isfinite(rows.sum(axis=0)).all():  # a sum shows a missing cell at the price of one pass
             self._fold_pattern(self._everything, np.ones(self.layout.total, dtype=bool), rows)
             return
@@ -184,9 +208,10 @@ class Accumulator:
         self._loose_bytes = sum(part.nbytes for parts in self._loose.values() for part in parts)
 
     def finish(self) -> Statistics:
-        """The statistics of all rows added so far."""
+        """The statistics of all rows added so far; rows with nothing observed tell nothing and are left out."""
         self._tidy()
-        keys = sorted(self._masks, reverse=True)  # an order that the order of the rows does not change
+        told = (key for key, mask in self._masks.items() if mask.any())
+        keys = sorted(told, reverse=True)  # an order that the order of the rows does not change
         parts = []
         for key in keys:
             mask = self._masks[key]

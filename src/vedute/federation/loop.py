@@ -106,4 +106,4 @@ def nbytes(value: object) -> int:
         return sum(nbytes(part) for part in value.values())
     if is_dataclass(value):
         return sum(nbytes(getattr(value, part.name)) for part in fields(value))
-    return value.nbytes if isinstance(value, np.ndarray) else 8
+    return int(value.nbytes) if isinstance(value, np.ndarray) else 8

@@ -1,0 +1,21 @@
+"""vedute: hospitals model their patients together without sharing them."""
+
+from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
+from vedute.data.views import MultiView
+from vedute.errors import ConvergenceWarning, DataWarning, UserError
+from vedute.estimator import FederatedPPCA
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CenterParams",
+    "ConvergenceWarning",
+    "DataWarning",
+    "FederatedPPCA",
+    "GlobalPrior",
+    "MultiView",
+    "UserError",
+    "ViewParams",
+    "ViewPrior",
+    "__version__",
+]

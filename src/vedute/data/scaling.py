@@ -1,0 +1,104 @@
+"""Scaling: from the units of the data to comparable ones and back, agreed from sums that add over centers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vedute.core.layout import Layout
+from vedute.core.params import Array, readonly
+from vedute.core.stats import Statistics
+from vedute.errors import UserError
+
+SCALINGS = ("shared-standard", "shared-minmax", "center-minmax", "declared")
+Ranges = Mapping[str, Array]  # view -> (d, 2): lowest and highest value of each feature, publicly known
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """``scaled = (t - shift) / scale``, feature by feature, for each view."""
+
+    shift: Mapping[str, Array]
+    scale: Mapping[str, Array]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shift", {name: readonly(a) for name, a in self.shift.items()})
+        object.__setattr__(self, "scale", {name: readonly(a) for name, a in self.scale.items()})
+
+    def transform(self, views: Mapping[str, Array]) -> dict[str, Array]:
+        """Scaled views."""
+        return {name: (rows - self.shift[name]) / self.scale[name] for name, rows in views.items()}
+
+    def inverse(self, views: Mapping[str, Array]) -> dict[str, Array]:
+        """Views in their original units."""
+        return {name: rows * self.scale[name] + self.shift[name] for name, rows in views.items()}
+
+    def vectors(self, layout: Layout) -> tuple[Array, Array]:
+        """Shift and scale of all features of a layout, side by side."""
+        return (
+            np.concatenate([self.shift[name] for name in layout.names]),
+            np.concatenate([self.scale[name] for name in layout.names]),
+        )
+
+    def apply(self, statistics: Statistics) -> Statistics:
+        """Scaled statistics, without reading the rows again."""
+        return statistics.rescaled(*self.vectors(statistics.layout))
+
+
+def from_vectors(layout: Layout, shift: Array, scale: Array) -> Scaler:
+    """A scaler from shifts and scales side by side; a feature that does not vary keeps its unit."""
+    safe = np.where(scale > 0, scale, 1.0)
+    return Scaler(
+        {name: shift[cols] for name, cols in layout.slices.items()},
+        {name: safe[cols] for name, cols in layout.slices.items()},
+    )
+
+
+def identity(layout: Layout) -> Scaler:
+    """No scaling."""
+    return from_vectors(layout, np.zeros(layout.total), np.ones(layout.total))
+
+
+def shared_standard(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
+    """Mean 0 and variance 1 over all centers, from two sums a feature: of the cells, then of squares about the mean."""
+    counts, sums = np.zeros(layout.total), np.zeros(layout.total)
+    for part in parts:
+        where = _columns(layout, part.layout)
+        counts[where] += part.counts()
+        sums[where] += part.sums()
+    mean = sums / np.maximum(counts, 1.0)
+    squares = np.zeros(layout.total)
+    for part in parts:
+        where = _columns(layout, part.layout)
+        squares[where] += part.squares_about(mean[where])
+    return from_vectors(layout, mean, np.sqrt(squares / np.maximum(counts, 1.0)))
+
+
+def minmax(layout: Layout, lows: Sequence[tuple[Layout, Array]], highs: Sequence[tuple[Layout, Array]]) -> Scaler:
+    """Lowest value 0 and highest 1 over the given centers."""
+    low, high = np.full(layout.total, np.inf), np.full(layout.total, -np.inf)
+    for own, values in lows:
+        low[_columns(layout, own)] = np.minimum(low[_columns(layout, own)], values)
+    for own, values in highs:
+        high[_columns(layout, own)] = np.maximum(high[_columns(layout, own)], values)
+    seen = np.isfinite(low)
+    return from_vectors(layout, np.where(seen, low, 0.0), np.where(seen, high - np.where(seen, low, 0.0), 1.0))
+
+
+def declared(layout: Layout, ranges: Ranges | None) -> Scaler:
+    """Scaling by public ranges: costs no privacy, because no data were looked at."""
+    missing = [name for name in layout.names if ranges is None or name not in ranges]
+    if missing:
+        raise UserError(
+            f"scaling 'declared' needs the range of every feature; view {missing[0]!r} has none. "
+            "Give ranges={view: [[low, high], ...]} or choose another scaling"
+        )
+    assert ranges is not None
+    bounds = np.concatenate([np.asarray(ranges[name], dtype=float) for name in layout.names])
+    return from_vectors(layout, bounds[:, 0], bounds[:, 1] - bounds[:, 0])
+
+
+def _columns(whole: Layout, own: Layout) -> Array:
+    return np.concatenate([np.arange(whole.slices[n].start, whole.slices[n].stop) for n in own.names])

@@ -1,0 +1,225 @@
+"""FederatedPPCA: the model with the manners of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from numbers import Integral
+from typing import Any, Self
+
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from vedute.core.params import Array, CenterParams, GlobalPrior
+from vedute.data.rng import generator
+from vedute.data.views import MultiView
+from vedute.errors import UserError
+from vedute.federation.deviation import center_deviation
+from vedute.federation.fitting import conclude, fold, prepare, run
+from vedute.federation.inspection import inspect_centers
+from vedute.federation.loop import Progress
+from vedute.federation.model import Model
+from vedute.federation.settings import Settings
+from vedute.progress import progress_bar
+from vedute.tables import as_views, named_ranges, tabulate
+
+Center = str | CenterParams | None
+
+
+class FederatedPPCA(BaseEstimator):
+    """Federated multi-view probabilistic PCA (Balelli, Silva & Lorenzi 2022), fitted in one process.
+
+    Each center has its own mean, loadings and noise per view; above the centers stands a global distribution of those
+    parameters. ``preset="default"`` corrects the paper where it breaks, ``preset="paper"`` follows it to the letter.
+
+    Parameters
+    ----------
+    n_components : int
+        Dimension q of the latent space, smaller than the number of features.
+    rounds, iterations, first_iterations : int
+        Rounds between centers and master; local iterations a round, and in the first one. ``iterations`` may also be
+        a mapping from center name to number.
+    preset : {"default", "paper"}
+        Which variant of the algorithm.
+    scaling : {"shared-standard", "shared-minmax", "center-minmax", "declared"} or None
+        How features are made comparable. "shared-minmax" shares the extremes, which are values of real subjects;
+        "declared" uses the public ``ranges`` given to :meth:`fit`; "center-minmax" is the paper's.
+    tol : float or None
+        Largest relative change of the global prior at which the rounds stop; None runs all of them.
+    random_state : int, Generator, RandomState or None
+        Seeds the starting values; the same seed gives the same bits, whatever the number of threads.
+    progress : bool
+        Show a progress bar.
+    posterior_variances, case_mix, spread : bool or None
+        Switch one of the three corrections on or off; None leaves it as the preset has it.
+
+    Attributes
+    ----------
+    prior_ : GlobalPrior
+        The global distribution, in scaled units.
+    centers_ : dict of CenterParams
+        Each center's own parameters, in scaled units.
+    scaler_ : Scaler or dict of Scaler
+        From original to scaled units; one per center with "center-minmax".
+    history_ : list of dict
+        One record per round.
+    n_rounds_ : int
+    converged_ : bool
+    """
+
+    def __init__(
+        self,
+        n_components: int = 5,
+        *,
+        rounds: int = 100,
+        iterations: int | Mapping[str, int] = 15,
+        first_iterations: int = 30,
+        preset: str = "default",
+        scaling: str | None = "shared-standard",
+        tol: float | None = 1e-5,
+        random_state: Any = None,
+        progress: bool = False,
+        posterior_variances: bool | None = None,
+        case_mix: bool | None = None,
+        spread: bool | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.rounds = rounds
+        self.iterations = iterations
+        self.first_iterations = first_iterations
+        self.preset = preset
+        self.scaling = scaling
+        self.tol = tol
+        self.random_state = random_state
+        self.progress = progress
+        self.posterior_variances = posterior_variances
+        self.case_mix = case_mix
+        self.spread = spread
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self.n_components, self.rounds, self.iterations, self.first_iterations, self.preset, self.scaling, self.tol,
+            _seed(self.random_state), self.posterior_variances, self.case_mix, self.spread,
+        )  # fmt: skip
+
+    def fit(
+        self, centers: Mapping[str, Any], y: Any = None, *, ranges: Any = None, prior: GlobalPrior | None = None
+    ) -> Self:
+        """Fit the model to the data of several centers.
+
+        ``centers`` maps a center's name to its views (view name -> array or DataFrame, or a :class:`MultiView`). Rows
+        of a center's views are the same subjects; NaN is a missing cell, an absent view is one that the center lacks.
+        ``ranges`` are public bounds of the features. ``prior`` gives the centers a prior for some views in round 1
+        (the paper's second initialisation), in scaled units.
+        """
+        settings = self._settings()
+        if isinstance(centers, Study):
+            layout, columns, read = read_study(centers, settings)
+            ranges = centers.ranges if ranges is None else ranges
+        else:
+            layout, columns, read = _read(centers, settings)
+        folded = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in tables.items()}
+        inspect_centers(layout, {name: part.statistics for name, part in folded.items()}, columns)
+        ready = prepare(layout, folded, settings, named_ranges(ranges, layout, columns), prior)
+        with progress_bar(settings.rounds, shown=self.progress) as on_round:
+            outcome = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
+        return self._take(conclude(ready, outcome, settings, columns), outcome)
+
+    def _take(self, model: Model, outcome: Progress) -> Self:
+        self.model_ = model
+        self.prior_ = model.prior
+        self.centers_ = dict(model.centers)
+        shared = next(iter(model.scalers.values()))
+        self.scaler_ = dict(model.scalers) if model.settings.scaling == "center-minmax" else shared
+        self.history_ = [asdict(record) for record in outcome.history]
+        self.n_rounds_ = len(outcome.history)
+        self.converged_ = outcome.converged
+        self.n_features_in_ = model.layout.total
+        return self
+
+    def _views(self, views: Any) -> MultiView:
+        check_is_fitted(self, "model_")
+        return as_views(views, self.model_.layout, self.model_.columns)
+
+    def transform(self, views: Any, *, center: Center = None, return_cov: bool = False) -> Any:
+        """Latent position of each subject (posterior mean), and its covariance if asked."""
+        table = self._views(views)
+        latent = self.model_.project(table.views, center)
+        x = tabulate(views, table, latent.mean, [f"component{k + 1}" for k in range(self.prior_.q)])
+        return (x, latent.cov()) if return_cov else x
+
+    def reconstruct(self, views: Any, *, center: Center = None) -> dict[str, Any]:
+        """The given views as the model sees them: their expected values given all that was observed."""
+        table = self._views(views)
+        return self._tables(views, table, self.model_.reconstruct(table.views, center))
+
+    def impute(self, views: Any, *, center: Center = None, return_std: bool = False) -> Any:
+        """All views of the model with missing cells filled in; observed cells are returned as they are.
+
+        With ``return_std`` also the predictive standard deviation of each cell (0 where it was observed).
+        """
+        table = self._views(views)
+        values, sd = self.model_.impute(table.views, center)
+        filled = self._tables(views, table, values)
+        return (filled, self._tables(views, table, sd)) if return_std else filled
+
+    def harmonise(self, views: Any, center: str | CenterParams) -> dict[str, Any]:
+        """The subjects of a center as the typical center would have measured them; who they are is kept."""
+        table = self._views(views)
+        return self._tables(views, table, self.model_.harmonise(table.views, center))
+
+    def score_samples(self, views: Any, *, center: Center = None) -> Array:
+        """Log density of the observed cells of each subject, in the units of the data."""
+        return self.model_.log_density(self._views(views).views, center)
+
+    def score(self, views: Any, y: Any = None, *, center: Center = None) -> float:
+        """Mean log density per subject."""
+        return float(self.score_samples(views, center=center).mean())
+
+    def sample(self, n: Any = 1, *, random_state: Any = None, center: Center = None) -> dict[str, Any]:
+        """New subjects: of one center, or (center=None) each of a new center of its own."""
+        check_is_fitted(self, "model_")
+        if not isinstance(n, Integral) or n < 1:
+            raise UserError(f"n={n!r} must be a whole number of at least 1")
+        values = self.model_.sample(int(n), generator(random_state), center)
+        return {name: pd.DataFrame(rows, columns=list(self.model_.columns[name])) for name, rows in values.items()}
+
+    def variance_explained(self, views: Any, *, center: Center = None) -> pd.DataFrame:
+        """Share of each view's variance that each component explains, and all of them together."""
+        found = self.model_.variance_explained(self._views(views).views, center)
+        names = [f"component{k + 1}" for k in range(self.prior_.q)] + ["all"]
+        return pd.DataFrame(found, index=names).T
+
+    def center_deviation(self) -> pd.DataFrame:
+        """How far each center lies from the global distribution, view by view, in its standard deviations."""
+        check_is_fitted(self, "model_")
+        return pd.DataFrame([asdict(row) for row in center_deviation(self.model_)]).set_index(["center", "view"])
+
+    def adapt(self, views: Any) -> CenterParams:
+        """Parameters of a new center under the fitted prior, without communication; usable as ``center=``."""
+        return self.model_.adapt(self._views(views).views)
+
+    def _tables(self, given: Any, table: MultiView, values: Mapping[str, Array]) -> dict[str, Any]:
+        return {name: tabulate(given, table, rows, list(self.model_.columns[name])) for name, rows in values.items()}
+
+
+def _centers(centers: Any) -> dict[str, MultiView]:
+    if not isinstance(centers, Mapping):
+        raise UserError(
+            f"expected a mapping from center name to its views, got {type(centers).__name__}; "
+            'write {"center": {"VIEW": X}}'
+        )
+    if not centers:
+        raise UserError("there is no center; give at least one")
+    for name in centers:
+        if not isinstance(name, str) or not name:
+            raise UserError(f"{name!r} cannot name a center; use a text that is not empty")
+    return {name: MultiView.from_mapping(views, center=name) for name, views in centers.items()}
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return int(random_state)
+    return int(generator(random_state).integers(2**32))
