@@ -25,7 +25,7 @@ class LocalRule:
 
     mean: str = "joint"  # "joint": all observed views together; "marginal": each view alone, as in the paper
     spread: bool = True  # carry the posterior covariance of the rows of W through the E-step
-    expand: bool = True  # where no prior holds W, rescale it so that x has unit variance (PX-EM: fewer iterations)
+    expand: bool = True  # where no prior holds W and mu, rescale W so that x has unit variance (PX-EM: fewer iterations)
     narrow: bool = False  # the paper's rule for views with d_k <= q: only the first d_k - 1 columns are free
 
 
@@ -171,7 +171,7 @@ def iterate(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) ->
         squares = squares + _unexplained(bunch, prior, state.sigma2, H, ridge)
     sigma2 = (squares + 2.0 * prior.beta) / (bunch.cells + 2.0 * (prior.alpha + 1.0))
     W = rows[..., :q]
-    if rule.expand and not prior.precision_W.any():
+    if rule.expand and not (prior.precision_W.any() or prior.precision_mu.any()):
         W = W @ np.linalg.cholesky(_latent_covariance(bunch, moments))
     return State(
         mu=origin + rows[..., q] if joint else mu,
