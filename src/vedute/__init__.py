@@ -1,6 +1,7 @@
 """vedute: hospitals model their patients together without sharing them."""
 
 from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
+from vedute.data.study import Study
 from vedute.data.views import MultiView
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.estimator import FederatedPPCA
@@ -14,6 +15,7 @@ __all__ = [
     "FederatedPPCA",
     "GlobalPrior",
     "MultiView",
+    "Study",
     "UserError",
     "ViewParams",
     "ViewPrior",

@@ -12,18 +12,20 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior
 from vedute.data.rng import generator
+from vedute.data.study import Study
 from vedute.data.views import MultiView
 from vedute.errors import UserError
 from vedute.federation.deviation import center_deviation
-from vedute.federation.fitting import conclude, fold, prepare, run
+from vedute.federation.fitting import Folded, conclude, fold, prepare, read_study, run
 from vedute.federation.inspection import inspect_centers
 from vedute.federation.loop import Progress
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
 from vedute.progress import progress_bar
-from vedute.tables import as_views, named_ranges, tabulate
+from vedute.tables import as_views, common_layout, named_ranges, tabulate
 
 Center = str | CenterParams | None
 
@@ -105,11 +107,12 @@ class FederatedPPCA(BaseEstimator):
         )  # fmt: skip
 
     def fit(
-        self, centers: Mapping[str, Any], y: Any = None, *, ranges: Any = None, prior: GlobalPrior | None = None
+        self, centers: Mapping[str, Any] | Study, y: Any = None, *, ranges: Any = None, prior: GlobalPrior | None = None
     ) -> Self:
         """Fit the model to the data of several centers.
 
-        ``centers`` maps a center's name to its views (view name -> array or DataFrame, or a :class:`MultiView`). Rows
+        ``centers`` maps a center's name to its views (view name -> array or DataFrame, or a :class:`MultiView`), or
+        is a :class:`Study`, whose files are then read once, in chunks. Rows
         of a center's views are the same subjects; NaN is a missing cell, an absent view is one that the center lacks.
         ``ranges`` are public bounds of the features. ``prior`` gives the centers a prior for some views in round 1
         (the paper's second initialisation), in scaled units.
@@ -120,9 +123,8 @@ class FederatedPPCA(BaseEstimator):
             ranges = centers.ranges if ranges is None else ranges
         else:
             layout, columns, read = _read(centers, settings)
-        folded = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in tables.items()}
-        inspect_centers(layout, {name: part.statistics for name, part in folded.items()}, columns)
-        ready = prepare(layout, folded, settings, named_ranges(ranges, layout, columns), prior)
+        inspect_centers(layout, {name: part.statistics for name, part in read.items()}, columns)
+        ready = prepare(layout, read, settings, named_ranges(ranges, layout, columns), prior)
         with progress_bar(settings.rounds, shown=self.progress) as on_round:
             outcome = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
         return self._take(conclude(ready, outcome, settings, columns), outcome)
@@ -217,6 +219,13 @@ def _centers(centers: Any) -> dict[str, MultiView]:
         if not isinstance(name, str) or not name:
             raise UserError(f"{name!r} cannot name a center; use a text that is not empty")
     return {name: MultiView.from_mapping(views, center=name) for name, views in centers.items()}
+
+
+def _read(centers: Any, settings: Settings) -> tuple[Layout, dict[str, tuple[str, ...]], dict[str, Folded]]:
+    tables = _centers(centers)
+    layout, columns = common_layout(tables)
+    read = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in tables.items()}
+    return layout, columns, read
 
 
 def _seed(random_state: Any) -> int:

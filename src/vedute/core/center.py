@@ -25,7 +25,7 @@ class LocalRule:
 
     mean: str = "joint"  # "joint": all observed views together; "marginal": each view alone, as in the paper
     spread: bool = True  # carry the posterior covariance of the rows of W through the E-step
-    expand: bool = True  # where no prior holds W and mu, rescale W so that x has unit variance (PX-EM: fewer iterations)
+    expand: bool = True  # where no prior holds W or mu, rescale W so that x has variance one (PX-EM: fewer steps)
     narrow: bool = False  # the paper's rule for views with d_k <= q: only the first d_k - 1 columns are free
 
 

@@ -136,9 +136,11 @@ def scatter_factor(scatter: Array) -> Array:
     try:
         return np.linalg.cholesky(scatter).T
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(scatter)
+        size = np.sqrt(np.maximum(np.diag(scatter), 0.0))
+        size[size == 0] = 1.0
+        values, vectors = np.linalg.eigh(scatter / np.outer(size, size))  # as correlations: units may differ widely
         keep = values > values[-1] * len(values) * np.finfo(float).eps
-        return np.asarray((vectors[:, keep] * np.sqrt(values[keep])).T)
+        return np.asarray((vectors[:, keep] * np.sqrt(values[keep])).T * size)
 
 
 class Accumulator:

@@ -14,6 +14,7 @@ from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, fla
 from vedute.core.stats import Accumulator, Statistics
 from vedute.core.streams import stream
 from vedute.data.scaling import Ranges, Scaler, declared, identity, minmax, shared_standard
+from vedute.data.study import Study
 from vedute.errors import ConvergenceWarning, UserError
 from vedute.federation.center import Center, make_center
 from vedute.federation.loop import Progress, rounds
@@ -48,6 +49,14 @@ def folded(accumulator: Accumulator) -> Folded:
     columns = [accumulator.layout.slices[name] for name in held.layout.names]
     low, high = (np.concatenate([ends[cols] for cols in columns]) for ends in (accumulator.low, accumulator.high))
     return Folded(held, low, high)
+
+
+def read_study(study: Study, settings: Settings) -> tuple[Layout, dict[str, tuple[str, ...]], dict[str, Folded]]:
+    """Read all files of a study once, in chunks; the rows are then forgotten."""
+    columns = {view: study.columns[view] for view in sorted(study.columns)}
+    layout = Layout(tuple(columns), tuple(len(names) for names in columns.values()))
+    read = study.fold(lambda center: Accumulator(layout, extremes=needs_extremes(settings)))
+    return layout, columns, {name: folded(part.result) for name, part in read.items()}
 
 
 def needs_extremes(settings: Settings) -> bool:

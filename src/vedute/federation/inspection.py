@@ -21,6 +21,10 @@ def inspect_centers(layout: Layout, centers: Mapping[str, Statistics], columns: 
     seen, varies = np.zeros(layout.total, dtype=bool), np.zeros(layout.total, dtype=bool)
     low, high = np.full(layout.total, np.inf), np.full(layout.total, -np.inf)
     for center, statistics in centers.items():
+        if statistics.n_rows == 0:
+            raise UserError(f"center {center!r}: nothing was observed for any subject; leave the center out")
+        if statistics.n_rows == 1:
+            raise UserError(f"center {center!r} has one subject, which tells nothing of variation; leave it out")
         own = np.concatenate([np.arange(layout.total)[layout.slices[view]] for view in statistics.layout.names])
         counts = statistics.counts()
         mean = statistics.sums() / np.maximum(counts, 1.0)

@@ -96,7 +96,7 @@ def local_steps(
 
 
 def _weight(group: Sequence[Center], plan: Plan) -> int:
-    rows, features = group[0].statistics.factor.shape
+    rows, features = (int(size) for size in group[0].statistics.factor.shape)
     return len(group) * (rows * features + len(group[0].statistics.n) * plan.q * plan.q * features) * plan.q
 
 
@@ -105,5 +105,6 @@ def nbytes(value: object) -> int:
     if isinstance(value, Mapping):
         return sum(nbytes(part) for part in value.values())
     if is_dataclass(value):
-        return sum(nbytes(getattr(value, part.name)) for part in fields(value))
+        parts = (nbytes(getattr(value, part.name)) for part in fields(value))
+        return sum(parts)
     return int(value.nbytes) if isinstance(value, np.ndarray) else 8
