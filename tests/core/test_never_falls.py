@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from never_falls import assert_never_falls
 
 

@@ -2,11 +2,20 @@
 
 import numpy as np
 import pytest
-from core_cases import bunch_of, draw, flat_prior, row_log_likelihood, some_covariance, some_prior, some_state, stacked
-from core_cases import with_holes
 from scipy.integrate import dblquad
 from scipy.stats import invgamma, norm
 
+from core_cases import (
+    bunch_of,
+    draw,
+    flat_prior,
+    row_log_likelihood,
+    some_covariance,
+    some_prior,
+    some_state,
+    stacked,
+    with_holes,
+)
 from vedute.core.bunch import StackedPrior
 from vedute.core.center import State
 from vedute.core.objective import log_likelihood, log_posterior, log_prior, variational_bound
@@ -71,7 +80,7 @@ def row_bound(views, bunch, prior, state, flat=()):
     total = 0.0
     W, mu, m = state.W[0], state.mu[0], state.m[0]
     sigma2 = state.sigma2[0][layout.view_of]
-    cov = [np.zeros((q + 1, q + 1)) if layout.view_of[j] in flat else state.cov[0, bunch.class_of[j]] for j in range(len(mu))]
+    cov = [state.cov[0, g] * (k not in flat) for g, k in zip(bunch.class_of, layout.view_of, strict=True)]
     for row in stacked(views):
         seen = np.flatnonzero(~np.isnan(row))
         precision, pull = np.eye(q), m.copy()

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, with_holes
 from never_falls import assert_never_falls
-
 from vedute.core.center import LocalRule, iterate
 from vedute.core.objective import log_likelihood, log_posterior, variational_bound
 
