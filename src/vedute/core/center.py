@@ -200,8 +200,9 @@ def relative_spread(bunch: Bunch, prior: StackedPrior, state: State) -> Array | 
 
 
 def _unexplained(bunch: Bunch, prior: StackedPrior, sigma2: Array, H: Array, ridge: Array) -> Array:
-    """(B, K): what the spread of the rows adds to the residual, sigma2 tr(H X) = sigma2 (size - tr(ridge H))."""
-    kept = (H.shape[-1] - (ridge * np.diagonal(H, axis1=-2, axis2=-1)).sum(axis=-1)) * trusted(bunch, prior)[:, 0, 0]
+    """(B, K): what the spread of the rows adds to the residual, sigma2 tr(H X) = sigma2 (free - tr(ridge H))."""
+    diagonal = np.diagonal(H, axis1=-2, axis2=-1)  # zero for the columns that a narrow view holds at zero
+    kept = ((diagonal > 0) - ridge * diagonal).sum(axis=-1) * trusted(bunch, prior)[:, 0, 0]
     seen = bunch.class_mask.any(axis=1)
     by_class = sigma2[:, bunch.class_view] * kept * bunch.class_weight * seen
     into_views = bunch.class_view[:, None] == np.arange(len(bunch.layout.names))
