@@ -31,6 +31,7 @@ class Folded:
     statistics: Statistics
     low: Array
     high: Array
+    fingerprint: str = ""  # of the rows, where they came from files
 
 
 def fold(layout: Layout, views: Mapping[str, Array], settings: Settings) -> Folded:
@@ -56,7 +57,9 @@ def read_study(study: Study, settings: Settings) -> tuple[Layout, dict[str, tupl
     columns = {view: study.columns[view] for view in sorted(study.columns)}
     layout = Layout(tuple(columns), tuple(len(names) for names in columns.values()))
     read = study.fold(lambda center: Accumulator(layout, extremes=needs_extremes(settings)))
-    return layout, columns, {name: folded(part.result) for name, part in read.items()}
+    return layout, columns, {
+        name: replace(folded(part.result), fingerprint=part.fingerprint) for name, part in read.items()
+    }
 
 
 def needs_extremes(settings: Settings) -> bool:
