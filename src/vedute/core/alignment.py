@@ -13,8 +13,8 @@ from vedute.core.center import State
 from vedute.core.params import Array
 
 
-def align(bunch: Bunch, prior: StackedPrior, state: State) -> State:
-    """The state with its latent space rotated towards the prior's W~."""
+def align(bunch: Bunch, prior: StackedPrior, state: State) -> tuple[State, Array]:
+    """The state with its latent space rotated towards the prior's W~, and the rotations (B, q, q)."""
     weight = np.where(prior.precision_W > 0, prior.precision_W, prior.precision_W.max() or 1.0)
     seen = (bunch.n_features > 0) * weight[bunch.layout.view_of]
     R = rotation_towards(state.W * seen[..., None], prior.W)
@@ -24,7 +24,7 @@ def align(bunch: Bunch, prior: StackedPrior, state: State) -> State:
         whole = np.broadcast_to(np.eye(cov.shape[-1]), (len(R), 1, *cov.shape[-2:])).copy()
         whole[..., :q, :q] = R[:, None]
         cov = whole.mT @ cov @ whole
-    return State(state.mu, state.W @ R, state.sigma2, (state.m[:, None] @ R)[:, 0], cov)
+    return State(state.mu, state.W @ R, state.sigma2, (state.m[:, None] @ R)[:, 0], cov), R
 
 
 def rotation_towards(W: Array, target: Array) -> Array:

@@ -26,6 +26,7 @@ class ViewContribution:
     sq_W: float  # sum of |W_c - W~|^2
     var_mu: float  # posterior variance of mu_c, summed over features (0: plug-in)
     var_W: Array  # (q, q) posterior covariance of the rows of W_c, summed over features
+    turn: Array  # (q, q) sum of R_c - I, the rotations by which the centers aligned themselves
     mu_gain: float  # sum of the weight of the data in mu, against its prior
     precision: float  # sum of the expected 1/sigma2
     log_sigma2: float  # sum of the expected ln sigma2
@@ -59,7 +60,7 @@ class Contribution:
 
 
 def contributions(
-    bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule, *, posterior: bool
+    bunch: Bunch, prior: StackedPrior, state: State, turns: Array, rule: LocalRule, *, posterior: bool
 ) -> list[Contribution]:
     """The contribution of each center of a bunch; ``posterior`` adds the spreads that the paper leaves out."""
     seen = (bunch.n_features > 0) * 1.0
@@ -86,7 +87,7 @@ def contributions(
         views = {
             name: ViewContribution(
                 1.0, seen[c, cols], d_mu[c, cols], d_W[c, cols], sq_mu[c, k], sq_W[c, k], var_mu[c, k], var_W[c, k],
-                mu_gain[c, k], precision[c, k], log_sigma2[c, k], gain[c, k],
+                turns[c] - np.eye(turns.shape[-1]), mu_gain[c, k], precision[c, k], log_sigma2[c, k], gain[c, k],
             )
             for k, (name, cols) in enumerate(bunch.layout.slices.items())
         }  # fmt: skip

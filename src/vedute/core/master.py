@@ -68,9 +68,10 @@ def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> View
     left_mu = part.sq_mu - float((part.d_mu**2 / share).sum())
     left_W = part.sq_W - float((part.d_W**2 / share[:, None]).sum())
     alpha, beta = _noise(old, part, n, rule)
+    turned = old.W @ part.turn / n  # a rotation of the latent space is no pull of the data: it is not stretched
     return ViewPrior(
         mu=old.mu + part.d_mu / share / max(part.mu_gain / n, LEAST_GAIN),
-        W=old.W + part.d_W / share[:, None] @ _stretch(part.var_W / (cells * old.sigma2_W)),
+        W=old.W + turned + (part.d_W / share[:, None] - turned) @ _stretch(part.var_W / (cells * old.sigma2_W)),
         sigma2_mu=max(left_mu / (cells * variance_gain_mu), VARIANCE_FLOOR),
         sigma2_W=max(left_W / max(cells * columns * variance_gain_W, 1.0), VARIANCE_FLOOR),
         alpha=alpha,

@@ -85,7 +85,7 @@ def center_emission(prior: GlobalPrior, center: CenterParams, layout: Layout) ->
 def posterior(model: Emission, rows: Array) -> Latent:
     """Posterior of x given the observed cells of each row (NaN: missing); a row with none has the prior."""
     observed = ~np.isnan(rows)
-    masks, pattern = _patterns(observed)
+    masks, pattern = patterns(observed)
     BW = model.W / model.noise[:, None]
     outer = (model.W[:, :, None] * BW[:, None, :]).reshape(len(BW), -1)
     P = (masks @ outer).reshape(len(masks), model.q, model.q) + np.eye(model.q) / model.latent
@@ -95,7 +95,8 @@ def posterior(model: Emission, rows: Array) -> Latent:
     return Latent(mean, covs, pattern)
 
 
-def _patterns(observed: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
+def patterns(observed: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
+    """The different patterns of observed cells (P, D) as 0/1, and which one each row has."""
     if observed.all():
         return np.ones((1, observed.shape[1])), np.zeros(len(observed), dtype=np.intp)
     keys = np.ascontiguousarray(np.packbits(observed, axis=1))

@@ -57,7 +57,9 @@ def _extended(basis: Array, vectors: Array) -> Array:
     R = qr(rest, mode="r", pivoting=True, check_finite=False)[0]
     if np.abs(R[0, 0]) <= NEGLIGIBLE * max(float(np.abs(vectors).max()), np.finfo(float).tiny):
         return basis
-    return np.hstack([basis, _orthonormal(rest)])
+    fresh = _orthonormal(rest)
+    fresh -= basis @ (basis.T @ fresh)  # where the vectors nearly agree, their difference blew those errors up
+    return np.hstack([basis, qr(fresh, mode="economic", check_finite=False)[0]])
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,10 @@ def run_round(centers: Sequence[Center], prior: GlobalPrior, plan: Plan, round_:
         turned = turn(rotation, stacked, start)
         bunch, local_prior, start = turned.bunch, turned.prior, turned.start
     state = fit(bunch, local_prior, start, plan.rule, iterations)
+    turns = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
     if plan.align:
-        state = align(bunch, local_prior, state)
-    shared = contributions(bunch, local_prior, state, plan.rule, posterior=plan.posterior)
+        state, turns = align(bunch, local_prior, state)
+    shared = contributions(bunch, local_prior, state, turns, plan.rule, posterior=plan.posterior)
     if turned is not None:
         shared = [_contribution_back(turned, part) for part in shared]
         state = turned.state_back(state)
