@@ -143,9 +143,10 @@ def test_rows_that_are_patterns_of_their_own_agree_with_grouped_rows(holes):
     grouped = bunch_of(views)
     rows = stacked(views)
     rows = rows[~np.isnan(rows).all(axis=1)]
-    alone = make_bunch([Statistics(
-        grouped.layout, ~np.isnan(rows), np.ones(len(rows)), np.nan_to_num(rows), np.zeros((0, 12)), np.zeros(0, np.intp)
-    )])  # fmt: skip
+    no_factor = np.zeros((0, 12)), np.zeros(0, np.intp)
+    alone = make_bunch(
+        [Statistics(grouped.layout, ~np.isnan(rows), np.ones(len(rows)), np.nan_to_num(rows), *no_factor)]
+    )
     prior, start = some_prior(grouped.layout, Q, 0.7), some_state(grouped.layout, Q)
     one, two = fit(grouped, prior, start, LocalRule(), 6), fit(alone, prior, start, LocalRule(), 6)
     for name in ("mu", "W", "sigma2", "m"):

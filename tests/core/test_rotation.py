@@ -66,11 +66,11 @@ def test_rotated_shares_count_all_the_features(missing, posterior, rule):
     turned = turn(find_rotation(statistics, Q), prior, start)
     shares = []
     for bunch, p, s in ((turned.bunch, turned.prior, turned.start), (plain, prior, start)):
-        state = align(bunch, p, fit(bunch, p, s, rule, 5))
-        shares.append(contributions(bunch, p, state, rule, posterior=posterior)[0])
+        state, turns = align(bunch, p, fit(bunch, p, s, rule, 5))
+        shares.append(contributions(bunch, p, state, turns, rule, posterior=posterior)[0])
     for name in layout.names:
         one, two = (share.views[name] for share in shares)
-        for scalar in ("sq_mu", "sq_W", "var_mu", "var_W", "mu_gain", "precision", "log_sigma2", "noise_gain"):
+        for scalar in ("sq_mu", "sq_W", "var_mu", "var_W", "turn", "mu_gain", "precision", "log_sigma2", "noise_gain"):
             assert np.allclose(getattr(one, scalar), getattr(two, scalar), rtol=1e-9, atol=1e-12), scalar
     assert shares[0].var_m == pytest.approx(shares[1].var_m, rel=1e-9)
     assert np.allclose(shares[0].m, shares[1].m, atol=1e-9)
@@ -104,3 +104,15 @@ def test_one_row_is_enough_for_a_basis():
     statistics = statistics_of(wide(n=1))
     rotation = find_rotation(statistics, Q)
     assert rotation.bases["v0"].shape == (90, 1)
+
+
+def test_a_basis_stays_orthonormal_when_vectors_nearly_agree():
+    """As in late rounds, when a center's W differs from the prior's by very little."""
+    statistics = statistics_of(wide())
+    rotation, layout = find_rotation(statistics, Q), statistics.layout
+    prior = some_prior(layout, Q)
+    for gap in (1e-6, 1e-9, 1e-12):
+        away = some_state(layout, Q)
+        near = type(away)(prior.mu + gap * away.mu, prior.W + gap * away.W, away.sigma2, away.m)
+        for basis in turn(rotation, prior, near).bases.values():
+            assert np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-13)
