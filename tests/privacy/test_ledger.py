@@ -204,9 +204,7 @@ def test_a_ledger_of_other_data_is_refused(tmp_path: Path) -> None:
         Ledger("nice", "other", tmp_path / "l.jsonl")
 
 
-def test_all_is_on_disk_before_the_value_is_handed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_is_on_disk_before_the_value_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, synced = tmp_path / "l.jsonl", []
     real = os.fsync
 

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from vedute.core.params import Array
 from vedute.errors import UserError
 from vedute.privacy.events import CENTER, Event, Gaussian, Laplace, leaves
 from vedute.privacy.pld import LaplaceLosses, compose_laplace
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -123,9 +121,7 @@ def protected(events: Iterable[Event], relation: str, nominal: bool = False) -> 
     the converse is not true. ``nominal`` counts seeded noise as if it were secret.
     """
     return all(
-        isinstance(event, Gaussian | Laplace)
-        and event.relation in (relation, CENTER)
-        and (nominal or not event.seeded)
+        isinstance(event, Gaussian | Laplace) and event.relation in (relation, CENTER) and (nominal or not event.seeded)
         for event, _ in leaves(events)
     )
 

@@ -77,9 +77,7 @@ def exclusive(path: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError as error:
-        raise UserError(
-            "ledgers on disk need the file locks of Linux or macOS; on Windows use WSL"
-        ) from error
+        raise UserError("ledgers on disk need the file locks of Linux or macOS; on Windows use WSL") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

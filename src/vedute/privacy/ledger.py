@@ -87,9 +87,7 @@ class Ledger:
         fresh.write_bytes(b"".join(chain.line(record) for record in self._chain.records))
         os.replace(fresh, path)
 
-    def _refuse_overspending(
-        self, before: tuple[Event, ...], fresh: Release, budget: Budget, relation: str
-    ) -> None:
+    def _refuse_overspending(self, before: tuple[Event, ...], fresh: Release, budget: Budget, relation: str) -> None:
         total = cost((*before, *fresh.events), relation, nominal=fresh.seeded)
         if total is not None and total.delta(budget.epsilon) <= budget.delta:
             return

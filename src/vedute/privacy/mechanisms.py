@@ -15,12 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vedute.core.params import Array
 from vedute.errors import UserError
 from vedute.privacy.events import Gaussian, Laplace
-
-Array = NDArray[np.float64]
 
 GRID_BITS = 40
 ROOM = 2.0**-30  # noise is enlarged by this share, to pay for the rounding of values to the grid
@@ -199,8 +197,6 @@ def _opendp() -> Any:
     try:
         dp = importlib.import_module("opendp.prelude")
     except ImportError as error:
-        raise UserError(
-            "private noise needs OpenDP, which is not installed: pip install 'vedute[privacy]'"
-        ) from error
+        raise UserError("private noise needs OpenDP, which is not installed: pip install 'vedute[privacy]'") from error
     dp.enable_features("contrib")
     return dp

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vedute.core.params import Array
 
 STEPS = 128  # grid points per largest ratio: the excess over the true eps is O(1 / STEPS^2)
 LARGEST_GRID = 1 << 21

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vedute.core.params import Array
 from vedute.privacy import events as ev
 
-Array = NDArray[np.float64]
 Public = str | int | float | bool
 
 
