@@ -13,6 +13,7 @@ from vedute.core.params import Array, GlobalPrior, ViewPrior
 VARIANCE_FLOOR = 1e-10  # public, in the units of the scaled data: a variance between centers never reaches zero
 ALPHA_CEILING = 1e6  # centers whose noise is equal would drive alpha to infinity
 TINY = 1e-12
+RESOLUTION = 0.05  # of the variance with which a center knows its own parameter: less variability is invisible
 LEAST_GAIN = 1e-3  # no step of the master is stretched more than a thousandfold
 
 
@@ -45,13 +46,14 @@ def inverse_gamma_shape(mean_precision: float, mean_log: float) -> float:
 
 
 def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> GlobalPrior:
-    """The next global prior; a view that nobody contributed to this round keeps its prior."""
-    views = dict(prior.views)
-    # The mean of the m_c belongs into mu~. EM would bring it there too, but in a thousand rounds.
+    """The next global prior; a view that nobody contributed to this round keeps its prior, but for the origin."""
+    # The mean of the m_c belongs into mu~. EM would bring it there too, but in a thousand rounds. It is a new origin of
+    # the latent space, so it moves all views, those without a contribution too.
     shift = total.m / total.centers if rule.case_mix else np.zeros(prior.q)
-    for name, part in total.views.items():
-        step = _view_step(prior.views[name], part, rule)
-        views[name] = replace(step, mu=step.mu + prior.views[name].W @ shift)
+    views = {}
+    for name, old in prior.views.items():
+        step = _view_step(old, total.views[name], rule) if name in total.views else old
+        views[name] = replace(step, mu=step.mu + old.W @ shift)
     return GlobalPrior(views, _tau2(prior, total, rule))
 
 
@@ -65,15 +67,16 @@ def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> View
     share = np.maximum(part.count, 1.0)
     variance_gain_mu = _gain(part.var_mu, cells * old.sigma2_mu)
     variance_gain_W = _gain(float(np.trace(part.var_W)), cells * columns * old.sigma2_W)
+    gain_mu = max(part.mu_gain / n, LEAST_GAIN)
     left_mu = part.sq_mu - float((part.d_mu**2 / share).sum())
     left_W = part.sq_W - float((part.d_W**2 / share[:, None]).sum())
     alpha, beta = _noise(old, part, n, rule)
     turned = old.W @ part.turn / n  # a rotation of the latent space is no pull of the data: it is not stretched
     return ViewPrior(
-        mu=old.mu + part.d_mu / share / max(part.mu_gain / n, LEAST_GAIN),
+        mu=old.mu + part.d_mu / share / gain_mu,
         W=old.W + turned + (part.d_W / share[:, None] - turned) @ _stretch(part.var_W / (cells * old.sigma2_W)),
-        sigma2_mu=max(left_mu / (cells * variance_gain_mu), VARIANCE_FLOOR),
-        sigma2_W=max(left_W / max(cells * columns * variance_gain_W, 1.0), VARIANCE_FLOOR),
+        sigma2_mu=max(left_mu / (cells * variance_gain_mu), _floor(old.sigma2_mu, gain_mu)),
+        sigma2_W=max(left_W / max(cells * columns * variance_gain_W, 1.0), _floor(old.sigma2_W, variance_gain_W)),
         alpha=alpha,
         beta=beta,
         n_centers=n,
@@ -88,6 +91,17 @@ def _gain(variance: float, prior_variance: float) -> float:
     paper's plug-in V is zero and the gain is one.
     """
     return max(1.0 - variance / prior_variance, LEAST_GAIN)
+
+
+def _floor(variance: float, gain: float) -> float:
+    """The least variance between centers that the data could tell from none.
+
+    A gain g = s2 / (s2 + l) gives away l, the variance with which a center knows its own parameter. A variance far below
+    l is not zero for sure, only invisible; letting it sink further would pin the centers and stall the rounds.
+    """
+    if gain >= 1.0 or np.isinf(variance):
+        return VARIANCE_FLOOR
+    return max(RESOLUTION * variance * (1.0 - gain) / gain, VARIANCE_FLOOR)
 
 
 def _stretch(posterior_share: Array) -> Array:
