@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
@@ -21,9 +22,10 @@ from vedute.errors import UserError
 from vedute.federation.deviation import center_deviation
 from vedute.federation.fitting import Folded, conclude, fold, prepare, read_study, run
 from vedute.federation.inspection import inspect_centers
-from vedute.federation.loop import Progress
+from vedute.federation.loop import Progress, Record
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
+from vedute.federation.store import Run, load_run, save_run
 from vedute.progress import progress_bar
 from vedute.tables import as_views, common_layout, named_ranges, tabulate
 
@@ -202,6 +204,21 @@ class FederatedPPCA(BaseEstimator):
     def adapt(self, views: Any) -> CenterParams:
         """Parameters of a new center under the fitted prior, without communication; usable as ``center=``."""
         return self.model_.adapt(self._views(views).views)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the fitted model to a run folder, as the command line does; no pickle is involved."""
+        check_is_fitted(self, "model_")
+        history = tuple(Record(**record) for record in self.history_)
+        save_run(Path(path), Run(self.model_, history, self.converged_), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A fitted estimator from a run folder, its files compared with their checksums."""
+        run = load_run(Path(path))
+        described = asdict(run.model.settings)
+        seed = described.pop("seed")
+        outcome = Progress(run.model.prior, run.history, run.converged)
+        return cls(**described, random_state=seed)._take(run.model, outcome)
 
     def _tables(self, given: Any, table: MultiView, values: Mapping[str, Array]) -> dict[str, Any]:
         return {name: tabulate(given, table, rows, list(self.model_.columns[name])) for name, rows in values.items()}

@@ -27,6 +27,12 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def sha256_of(path: Path) -> str:
+    """The checksum of a file of any size."""
+    with _read_plainly(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Put a file in place in one step; after a crash or a full disk the old one, if any, is still there."""
     with placed(path) as aside:
@@ -55,7 +61,9 @@ def said_plainly(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UserError(f"{path}: cannot be written ({reason}); mend that, or choose another place with --out") from None
+        raise UserError(
+            f"{path}: cannot be written ({reason}); mend that, or choose another place with --out"
+        ) from None
 
 
 def _flush(path: Path) -> None:
@@ -77,8 +85,14 @@ def flush_folder(folder: Path) -> None:
 
 def read_whole(path: Path) -> bytes:
     """The bytes of a file of a run folder."""
-    try:
+    with _read_plainly(path):
         return path.read_bytes()
+
+
+@contextmanager
+def _read_plainly(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise UserError(f"{path}: the file is missing; restore it from a copy, or fit again") from None
     except OSError as error:
