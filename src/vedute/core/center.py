@@ -206,7 +206,7 @@ def _unexplained(bunch: Bunch, prior: StackedPrior, sigma2: Array, H: Array, rid
     seen = bunch.class_mask.any(axis=1)
     by_class = sigma2[:, bunch.class_view] * kept * bunch.class_weight * seen
     into_views = bunch.class_view[:, None] == np.arange(len(bunch.layout.names))
-    return np.asarray(by_class @ into_views)
+    return np.asarray((by_class[:, None] @ into_views)[:, 0])  # center by center: the bits of each alone
 
 
 def fit(bunch: Bunch, prior: StackedPrior, start: State, rule: LocalRule, iterations: int) -> State:

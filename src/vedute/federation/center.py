@@ -12,8 +12,9 @@ import numpy as np
 
 from vedute.core.alignment import align
 from vedute.core.bunch import StackedPrior, make_bunch, shape_key, stack_prior
-from vedute.core.center import LocalRule, State, fit
+from vedute.core.center import LocalRule, State, fit, free_columns
 from vedute.core.contribution import Contribution, contributions
+from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.core.rotation import Rotation, Turned, find_rotation, turn
 from vedute.core.stats import Statistics
@@ -74,7 +75,7 @@ def run_round(centers: Sequence[Center], prior: GlobalPrior, plan: Plan, round_:
         turned = turn(rotation, stacked, start)
         bunch, local_prior, start = turned.bunch, turned.prior, turned.start
     state = fit(bunch, local_prior, start, plan.rule, iterations)
-    turns = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
+    turns: Array = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
     if plan.align:
         state, turns = align(bunch, local_prior, state)
     shared = contributions(bunch, local_prior, state, turns, plan.rule, posterior=plan.posterior)
@@ -90,7 +91,8 @@ def groups(centers: Sequence[Center], plan: Plan) -> list[list[Center]]:
     """Centers that can be computed as one bunch; a center with rotated views is alone."""
     found: dict[object, list[Center]] = {}
     for center in centers:
-        key = center.name if center.rotation else (shape_key(center.statistics), center.iterations)
+        settled = center.state is not None  # a newcomer has no covariance of its rows yet
+        key = center.name if center.rotation else (shape_key(center.statistics), center.iterations, settled)
         found.setdefault(key, []).append(center)
     return list(found.values())
 
@@ -128,7 +130,7 @@ def _random_start(center: Center, prior: StackedPrior, plan: Plan) -> State:
         W[columns] = rng.uniform(-2.0, 2.0, (layout.sizes[k], plan.q))
         sigma2[k] = rng.uniform(0.1, 0.5)
     given = (prior.precision_W > 0)[layout.view_of, None]
-    W = np.where(given, prior.W[0], W)
+    W = np.where(given, prior.W[0], W) * _free(layout, plan)
     sigma2 = np.where(prior.alpha > 0, prior.beta / np.maximum(prior.alpha, 1e-12), sigma2)
     return State(_feature_means(center.statistics)[None], W[None], sigma2[None], np.zeros((1, plan.q)))
 
@@ -142,7 +144,13 @@ def _drawn_start(center: Center, prior: StackedPrior, plan: Plan, round_: int) -
         sd = 0.0 if prior.precision_W[k] == 0 else prior.precision_W[k] ** -0.5
         W[columns] = prior.W[0, columns] + sd * rng.standard_normal((layout.sizes[k], plan.q))
         sigma2[k] = prior.beta[k] / rng.standard_gamma(prior.alpha[k])
-    return State(prior.mu, W[None], sigma2[None], np.zeros((1, plan.q)))
+    return State(prior.mu, (W * _free(layout, plan))[None], sigma2[None], np.zeros((1, plan.q)))
+
+
+def _free(layout: Layout, plan: Plan) -> Array:
+    """(D, q): 1 where a loading may differ from zero, 0 in the pinned columns of the paper's narrow views."""
+    columns = free_columns(layout.sizes, plan.q, narrow=plan.rule.narrow)[layout.view_of]
+    return (np.arange(plan.q) < columns[:, None]) * 1.0
 
 
 def _feature_means(statistics: Statistics) -> Array:
