@@ -57,8 +57,12 @@ def repeated(keys: Keys) -> Keys:
     return np.unique(keys[1:][keys[1:] == keys[:-1]])
 
 
+NEAR = 1 << 12  # keys looked up together in a window that stays in the cache
+FAR = 1 << 18  # keys looked up together anywhere
+
+
 class KeyIndex:
-    """Finds keys in a list: at once where both run in the same order, else by bisection."""
+    """Finds keys in a list: at once where both run in the same order, nearby where gaps differ, else by bisection."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -72,15 +76,38 @@ class KeyIndex:
         if np.array_equal(self.keys[self._next : end], wanted):
             self._next = end
             return np.arange(end - len(wanted), end)
-        found = self._bisect(wanted)
-        self._next = int(found[-1]) + 1 if len(found) else self._next
+        found = np.empty(len(wanted), dtype=np.intp)
+        for start in range(0, len(wanted), NEAR):
+            found[start : start + NEAR] = self._near(wanted[start : start + NEAR])
+        far = np.flatnonzero(found < 0)
+        for start in range(0, len(far), FAR):
+            piece = far[start : start + FAR]
+            found[piece] = self._anywhere(wanted[piece])
+        if len(far) and found[-1] >= 0:
+            self._next = int(found[-1]) + 1
         return found
 
-    def _bisect(self, wanted: Keys) -> Positions:
+    def _near(self, wanted: Keys) -> Positions:
+        """Look only where the last search ended, and a little ahead."""
+        window = self.keys[self._next : self._next + 2 * NEAR]
+        order = np.argsort(window)
+        found = _bisect(window[order], order, wanted)
+        place = np.where(found >= 0, found + self._next, -1)
+        self._next = max(self._next, int(place.max(initial=-1)) + 1)
+        return place
+
+    def _anywhere(self, wanted: Keys) -> Positions:
         if self._order is None or self._sorted is None:
-            self._order = np.argsort(self.keys, kind="stable")
+            self._order = np.argsort(self.keys)
             self._sorted = self.keys[self._order]
-        if not len(self.keys):
-            return np.full(len(wanted), -1, dtype=np.intp)
-        at = np.minimum(np.searchsorted(self._sorted, wanted), len(self.keys) - 1)
-        return np.where(self._sorted[at] == wanted, self._order[at], -1)
+        ascending = np.argsort(wanted)  # neighbours are then found on the same page of memory
+        found = np.empty(len(wanted), dtype=np.intp)
+        found[ascending] = _bisect(self._sorted, self._order, wanted[ascending])
+        return found
+
+
+def _bisect(ordered: Keys, order: Positions, wanted: Keys) -> Positions:
+    if not len(ordered):
+        return np.full(len(wanted), -1, dtype=np.intp)
+    at = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return np.where(ordered[at] == wanted, order[at], -1)

@@ -104,18 +104,23 @@ def fit_in(spine: Keys, keys: Keys) -> tuple[Keys, Positions, Positions, bool]:
     New keys go right behind the one they follow in their own list, so that two lists with different gaps stay in
     order; if the lists disagree, new keys go to the end.
     """
-    if np.array_equal(spine, keys):
-        return spine, np.empty(0, dtype=np.intp), np.arange(len(keys)), True
+    if not len(spine) or np.array_equal(spine, keys):
+        return keys, np.empty(0, dtype=np.intp), np.arange(len(keys)), True
     at = KeyIndex(spine).find(keys)
     known = at >= 0
     ordered = bool(np.all(np.diff(at[known]) > 0))
-    anchor = np.maximum.accumulate(np.where(known, at, -1)) + 1 if ordered else np.full(len(at), len(spine))
-    added = anchor[~known]
-    grown = np.insert(spine, added, keys[~known])
+    if known.all():
+        return spine, np.empty(0, dtype=np.intp), at, ordered
     if ordered:
-        at = np.where(known, at, anchor) + np.cumsum(~known) - ~known
+        behind = np.maximum.accumulate(at) + 1  # absent keys are -1, so this is the last known one before them
+        added = behind[~known]
+        at[~known] = added
+        at += np.cumsum(~known)
+        at[~known] -= 1
     else:
-        at = np.where(known, at, len(spine) + np.cumsum(~known) - 1)
+        added = np.full(int((~known).sum()), len(spine))
+        at[~known] = len(spine) + np.arange(len(added))
+    grown = np.insert(spine, added, keys[~known])
     return grown, added, at, ordered
 
 

@@ -53,7 +53,7 @@ def _open(table: TableFile) -> Any:
     require_file(table)
     try:
         return parquet.ParquetFile(pa.OSFile(str(table.path)), buffer_size=1 << 20)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = f"not a Parquet file, or truncated ({_first_line(error)})"
         raise UserError(f"{table.label}: {reason}; export it again") from None
 
@@ -83,4 +83,6 @@ def as_text(column: Any) -> Any:
     if types.is_floating(column.type):
         whole = compute.all(compute.equal(compute.floor(column), column)).as_py()
         column = column.cast(pa.int64()) if whole else column
-    return compute.fill_null(column.cast(pa.string()), "")
+    texts = compute.fill_null(column.cast(pa.string()), "")
+    texts.validate(full=True)  # Parquet does not promise that its texts are UTF-8
+    return texts

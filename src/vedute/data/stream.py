@@ -17,7 +17,7 @@ from vedute.data.subjects import Codes, Subjects, refuse_strangers
 from vedute.data.table import TableFile, unchanged
 from vedute.errors import UserError
 
-Bounds = Mapping[str, NDArray[np.float64]]  # view -> (d, 2), infinite where nothing is declared
+Bounds = Mapping[str, Array]  # view -> (d, 2), infinite where nothing is declared
 
 
 @dataclass(frozen=True)

@@ -138,9 +138,7 @@ class Study:
         chunks = list(self.chunks(center))
         _require_rows(center, sum(map(len, chunks)))
         held = [name for name in self.views if any(name in chunk.views for chunk in chunks)]
-        views = {
-            name: np.concatenate([self._block(chunk, name) for chunk in chunks], dtype=np.float64) for name in held
-        }
+        views = {name: np.concatenate([self._block(chunk, name) for chunk in chunks]) for name in held}
         groups = [chunk.groups for chunk in chunks if chunk.groups is not None]
         return MultiView(
             np.concatenate([chunk.ids for chunk in chunks]),
@@ -174,8 +172,9 @@ class Study:
         )
 
     def _bounds(self, enforce: bool) -> Bounds:
-        found = {name: view.bounds for name, view in self.views.items()} if enforce else {}
-        return {name: bounds for name, bounds in found.items() if bounds is not None}
+        if not enforce:
+            return {}
+        return {name: view.bounds for name, view in self.views.items() if view.ranges}
 
 
 def _parse(path: Path, problems: Problems) -> StudyText:

@@ -101,7 +101,9 @@ def as_matrix(table: Any, where: str) -> Array:
     if shape[1] == 0:
         raise UserError(f"{where}: the table has no columns; leave the view out instead")
     array = _numbers(table, where)
-    if not np.isfinite(array.sum()) and np.isinf(array).any():  # the sum spares a mask when all is well
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()  # spares a mask when all is well
+    if not np.isfinite(total) and np.isinf(array).any():
         row, column = (int(i) for i in np.argwhere(np.isinf(array))[0])
         raise UserError(
             f"{where}: row {row}, column {_column_label(table, column)} is infinite; "
