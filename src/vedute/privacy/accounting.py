@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 
 import numpy as np
@@ -69,6 +70,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return 1.0 / _smallest(lambda z: z > 0 and float(gaussian_delta(epsilon, 1.0 / z)) <= delta)
 
 
+@lru_cache(maxsize=256)  # asked again in every round
 def noise_multiplier(epsilon: float, delta: float, releases: int = 1) -> float:
     """Noise std over sensitivity of each of ``releases`` Gaussians that together cost (epsilon, delta)."""
     if releases < 1:

@@ -81,7 +81,7 @@ def paper_contribution(release: Release, prior: GlobalPrior, centers: Mapping[st
         name: view_contribution(
             release.values[named("mu", name)],
             release.values[named("W", name)],
-            math.log(max(float(release.values[named("sigma2", name)]), SIGMA2_FLOOR)),
+            math.log(float(release.values[named("sigma2", name)])),
             prior.views[name],
             NoiseVariance(),
             centers[name],

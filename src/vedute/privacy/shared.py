@@ -10,6 +10,8 @@ import numpy as np
 from vedute.core.contribution import Contribution, ViewContribution
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewPrior
 
+LOG_SIGMA2_LIMITS = (-18.0, 5.0)  # sigma2 from 1e-8 to 150, in units of the scaled data: public
+
 
 @dataclass(frozen=True)
 class Update:
@@ -41,8 +43,10 @@ def view_contribution(
     """The share of one center in the master's sums, as the paper plugs it in, less what the known noise adds.
 
     Over n centers with noise of variance v the sum of squares about the mean grows by (1 - 1/n) v for each of
-    them and each entry, and the mean of 1/sigma2 by the factor e^(v/2).
+    them and each entry, and the mean of 1/sigma2 by the factor e^(v/2); beyond v = 1 that factor is not worth
+    removing. sigma2 itself is held within public limits, which costs nothing and keeps a run of noise finite.
     """
+    log_sigma2 = float(np.clip(log_sigma2, *LOG_SIGMA2_LIMITS))
     d, q = W.shape
     d_mu, d_W = mu - prior.mu, W - prior.W
     share = 1.0 - 1.0 / centers
@@ -57,7 +61,7 @@ def view_contribution(
         var_W=np.zeros((q, q)),
         turn=np.zeros((q, q)),
         mu_gain=1.0,
-        precision=float(np.exp(-log_sigma2 - noise.log_sigma2 / 2.0)),
+        precision=float(np.exp(-log_sigma2 - min(noise.log_sigma2, 1.0) / 2.0)),
         log_sigma2=log_sigma2,
         noise_gain=1.0,
     )
