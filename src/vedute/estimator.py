@@ -13,21 +13,21 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior
 from vedute.data.rng import generator
 from vedute.data.study import Study
 from vedute.data.views import MultiView
 from vedute.errors import UserError
 from vedute.federation.deviation import center_deviation
-from vedute.federation.fitting import Folded, conclude, fold, prepare, read_study, run
-from vedute.federation.inspection import inspect_centers
+from vedute.federation.fitting import conclude, prepare, run
 from vedute.federation.loop import Progress, Record
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
 from vedute.federation.store import Run, load_run, save_run
+from vedute.federation.waic import DRAWS, Waic, model_waic
 from vedute.progress import progress_bar
-from vedute.tables import as_views, common_layout, named_ranges, tabulate
+from vedute.sources import open_source
+from vedute.tables import as_views, named_ranges, tabulate
 
 Center = str | CenterParams | None
 
@@ -120,16 +120,12 @@ class FederatedPPCA(BaseEstimator):
         (the paper's second initialisation), in scaled units.
         """
         settings = self._settings()
-        if isinstance(centers, Study):
-            layout, columns, read = read_study(centers, settings)
-            ranges = centers.ranges if ranges is None else ranges
-        else:
-            layout, columns, read = _read(centers, settings)
-        inspect_centers(layout, {name: part.statistics for name, part in read.items()}, columns)
-        ready = prepare(layout, read, settings, named_ranges(ranges, layout, columns), prior)
+        source = open_source(centers, settings, ranges)
+        bounds = named_ranges(source.ranges, source.layout, source.columns)
+        ready = prepare(source.layout, source.read, settings, bounds, prior)
         with progress_bar(settings.rounds, shown=self.progress) as on_round:
             outcome = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
-        return self._take(conclude(ready, outcome, settings, columns), outcome)
+        return self._take(conclude(ready, outcome, settings, source.columns), outcome)
 
     def _take(self, model: Model, outcome: Progress) -> Self:
         self.model_ = model
@@ -205,6 +201,18 @@ class FederatedPPCA(BaseEstimator):
         """Parameters of a new center under the fitted prior, without communication; usable as ``center=``."""
         return self.model_.adapt(self._views(views).views)
 
+    def waic(self, centers: Mapping[str, Any] | Study, *, draws: int = DRAWS) -> Waic:
+        """WAIC of the model, in the units of the data: the rows of the centers are read once more, at home.
+
+        ``float()`` of the result is WAIC, smaller is better; it also holds the standard error and the effective number
+        of parameters. To choose a number of components, see :func:`vedute.select_components`.
+        """
+        check_is_fitted(self, "model_")
+        source = open_source(centers, self.model_.settings)
+        statistics = {name: part.statistics for name, part in source.read.items()}
+        threads = os.cpu_count() or 1
+        return model_waic(self.model_, statistics, source.columns, source.again, draws=draws, threads=threads)
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model to a run folder, as the command line does; no pickle is involved."""
         check_is_fitted(self, "model_")
@@ -222,27 +230,6 @@ class FederatedPPCA(BaseEstimator):
 
     def _tables(self, given: Any, table: MultiView, values: Mapping[str, Array]) -> dict[str, Any]:
         return {name: tabulate(given, table, rows, list(self.model_.columns[name])) for name, rows in values.items()}
-
-
-def _centers(centers: Any) -> dict[str, MultiView]:
-    if not isinstance(centers, Mapping):
-        raise UserError(
-            f"expected a mapping from center name to its views, got {type(centers).__name__}; "
-            'write {"center": {"VIEW": X}}'
-        )
-    if not centers:
-        raise UserError("there is no center; give at least one")
-    for name in centers:
-        if not isinstance(name, str) or not name:
-            raise UserError(f"{name!r} cannot name a center; use a text that is not empty")
-    return {name: MultiView.from_mapping(views, center=name) for name, views in centers.items()}
-
-
-def _read(centers: Any, settings: Settings) -> tuple[Layout, dict[str, tuple[str, ...]], dict[str, Folded]]:
-    tables = _centers(centers)
-    layout, columns = common_layout(tables)
-    read = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in tables.items()}
-    return layout, columns, read
 
 
 def _seed(random_state: Any) -> int:

@@ -12,7 +12,7 @@ from vedute.core.params import Array, readonly
 from vedute.core.stats import Statistics
 from vedute.errors import UserError
 
-SCALINGS = ("shared-standard", "shared-minmax", "center-minmax", "declared")
+SCALINGS = ("shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared")
 Ranges = Mapping[str, Array]  # view -> (d, 2): lowest and highest value of each feature, publicly known
 
 
@@ -61,8 +61,8 @@ def identity(layout: Layout) -> Scaler:
     return from_vectors(layout, np.zeros(layout.total), np.ones(layout.total))
 
 
-def shared_standard(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
-    """Mean 0 and variance 1 over all centers, from two sums a feature: of the cells, then of squares about the mean."""
+def _pooled(layout: Layout, parts: Sequence[Statistics]) -> tuple[Array, Array, Array]:
+    """Number of cells, mean and sum of squares about the mean of each feature over all centers."""
     counts, sums = np.zeros(layout.total), np.zeros(layout.total)
     for part in parts:
         where = _columns(layout, part.layout)
@@ -73,7 +73,25 @@ def shared_standard(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
     for part in parts:
         where = _columns(layout, part.layout)
         squares[where] += part.squares_about(mean[where])
+    return counts, mean, squares
+
+
+def shared_standard(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
+    """Mean 0 and variance 1 over all centers, from two sums a feature: of the cells, then of squares about the mean."""
+    counts, mean, squares = _pooled(layout, parts)
     return from_vectors(layout, mean, np.sqrt(squares / np.maximum(counts, 1.0)))
+
+
+def shared_view(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
+    """Mean 0 for each feature, and variance 1 for each view as a whole: one scale for all its features.
+
+    For views whose features share a unit. Noise that is equal in all of them stays so, as the model has it; scaling
+    each feature by itself makes it unequal, and further components pay for that.
+    """
+    counts, mean, squares = _pooled(layout, parts)
+    starts = layout.starts
+    pooled = np.add.reduceat(squares, starts) / np.maximum(np.add.reduceat(counts, starts), 1.0)
+    return from_vectors(layout, mean, np.sqrt(pooled)[layout.view_of])
 
 
 def minmax(layout: Layout, lows: Sequence[tuple[Layout, Array]], highs: Sequence[tuple[Layout, Array]]) -> Scaler:

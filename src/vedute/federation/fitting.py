@@ -13,7 +13,7 @@ from vedute.core.master import unbiased
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, flat_view_prior
 from vedute.core.stats import Accumulator, Statistics
 from vedute.core.streams import stream
-from vedute.data.scaling import Ranges, Scaler, declared, identity, minmax, shared_standard
+from vedute.data.scaling import Ranges, Scaler, declared, identity, minmax, shared_standard, shared_view
 from vedute.data.study import Study
 from vedute.errors import ConvergenceWarning, UserError
 from vedute.federation.center import Center, make_center
@@ -57,9 +57,11 @@ def read_study(study: Study, settings: Settings) -> tuple[Layout, dict[str, tupl
     columns = {view: study.columns[view] for view in sorted(study.columns)}
     layout = Layout(tuple(columns), tuple(len(names) for names in columns.values()))
     read = study.fold(lambda center: Accumulator(layout, extremes=needs_extremes(settings)))
-    return layout, columns, {
-        name: replace(folded(part.result), fingerprint=part.fingerprint) for name, part in read.items()
-    }
+    return (
+        layout,
+        columns,
+        {name: replace(folded(part.result), fingerprint=part.fingerprint) for name, part in read.items()},
+    )
 
 
 def needs_extremes(settings: Settings) -> bool:
@@ -114,6 +116,8 @@ def _scalers(
         common = declared(layout, ranges)
     elif settings.scaling == "shared-minmax":
         common = minmax(layout, *_extremes(parts))
+    elif settings.scaling == "shared-view":
+        common = shared_view(layout, [part.statistics for part in parts])
     else:
         common = shared_standard(layout, [part.statistics for part in parts])
     return dict.fromkeys(read, common)
