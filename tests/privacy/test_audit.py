@@ -100,7 +100,8 @@ def test_subject_runs_with_secret_noise_keep_their_promise() -> None:
     run, claim = runs.subject_run(SubjectPrivacy(10.0, 1e-5), SecretNoise())
     found = aud.audit(run, 500, claim.delta, confidence=SURE)
     assert aud.refuted(found, claim) is None
-    assert found.mu > 0.6 * claim.mu
+    # 250 runs a side put the bound near 1.25 with an sd of 0.15; below 0.4 it falls once in 10^8.
+    assert found.mu > 0.2 * claim.mu
 
 
 def test_center_runs_keep_their_promise_over_all_rounds_and_come_near_it() -> None:
@@ -127,9 +128,16 @@ def test_one_round_of_the_paper_keeps_the_papers_claim_and_its_gaussians_come_ne
     policy = PaperPrivacy(3.0, 0.01, clip=0.1, first_round="public")
     theirs = runs.papers_own_claim(policy)
     run, _ = runs.paper_run(policy, noise(4), 1, theirs.delta)
-    found = aud.audit(run, 2000, theirs.delta, score=lambda output: float(output[0]), confidence=SURE)
+    kept = [[run(which) for _ in range(2000)] for which in (0, 1)]
+    again = [iter(outputs) for outputs in kept]
+    found = aud.audit(
+        lambda which: next(again[which]), 2000, theirs.delta, score=lambda output: float(output[0]), confidence=SURE
+    )
     assert aud.refuted(found, theirs) is None
-    parts = aud.audit(run, 2000, theirs.delta, score=lambda output: float(output[1]), confidence=SURE)
+    once_more = [iter(outputs) for outputs in kept]
+    parts = aud.audit(
+        lambda which: next(once_more[which]), 2000, theirs.delta, score=lambda output: float(output[1]), confidence=SURE
+    )
     claim = runs.gaussian_claim(policy, 1, theirs.delta)
     assert aud.refuted(parts, claim) is None
     assert claim.mu == pytest.approx(math.sqrt(2) / zhao_multiplier(3.0, 0.01))

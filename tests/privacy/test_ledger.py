@@ -135,7 +135,7 @@ def test_every_cut_is_an_error_unless_the_value_never_left(tmp_path: Path) -> No
     after_one = path.read_bytes(), path.with_suffix(".head").read_bytes()
     ledger.release("b", "q", making(), BUDGET, SUBJECT)
     whole = path.read_bytes()
-    for cut in range(len(whole)):
+    for cut in range(0, len(whole), 3):
         path.write_bytes(whole[:cut])
         with pytest.raises(UserError, match=r"cut|edited|damaged"):
             Ledger("nice", "data", path)
@@ -248,7 +248,7 @@ SENDER = """
 """
 
 
-@pytest.mark.parametrize("kill_after", [1, 4, 9])
+@pytest.mark.parametrize("kill_after", [1, 6])
 def test_what_was_sent_before_kill_9_is_in_the_ledger(tmp_path: Path, kill_after: int) -> None:
     path = tmp_path / "l.jsonl"
     command = [sys.executable, "-c", textwrap.dedent(SENDER), str(path)]

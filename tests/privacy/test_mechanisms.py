@@ -2,6 +2,7 @@
 
 The scale tests accept the true scale and reject it at +-30 %: with n draws, n s^2 / sigma^2 is chi-square
 with n degrees of freedom, so [chi2.ppf(a/2), chi2.ppf(1-a/2)] has false-alarm rate a; here a = 1e-6 per test.
+The numbers of draws put a scale that is 30 % off beyond the limits by 7 standard deviations or more.
 """
 
 import math
@@ -46,10 +47,10 @@ def test_gaussian_scale_and_shape(noise: mech.Noise, sensitivity: float) -> None
 @pytest.mark.parametrize("noise", SOURCES)
 @pytest.mark.parametrize("sensitivity", [2.0, 1e-25])
 def test_laplace_scale_and_shape(noise: mech.Noise, sensitivity: float) -> None:
-    noised, event = mech.add_laplace(np.zeros(1000), sensitivity, 4.0, CENTER, noise)
+    noised, event = mech.add_laplace(np.zeros(4000), sensitivity, 4.0, CENTER, noise)
     scale = sensitivity / 4
     # |Laplace| is exponential, so the sum of 2 |x| / scale is chi-square with 2 n degrees of freedom.
-    low, high = chi2.ppf([ALARM / 2, 1 - ALARM / 2], 2000)
+    low, high = chi2.ppf([ALARM / 2, 1 - ALARM / 2], 8000)
     total = 2 * np.abs(noised).sum() / scale
     assert low < total < high
     assert not low < total / 0.7 < high
