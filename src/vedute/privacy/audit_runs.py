@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.core.layout import Layout
-from vedute.core.master import MasterRule, master_step
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.privacy import paper
 from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
@@ -20,10 +19,8 @@ from vedute.privacy.audit import Claim, Mechanism
 from vedute.privacy.center_level import center_contribution
 from vedute.privacy.mechanisms import Noise
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.shared import Update, named, public_prior
+from vedute.privacy.shared import Update, named, plug_in_step, public_prior
 from vedute.privacy.subject import Ranges, SecondMoments, make_bound
-
-PLUG_IN = MasterRule(posterior=False, case_mix=False)  # the master as in the paper: estimates, no spreads
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def center_run(policy: CenterPrivacy, noise: Noise, rounds: int, centers: int = 
                 part = center_contribution(release, prior, names, policy.scales, counts)
                 total = part if total is None else total + part
             assert total is not None
-            prior = master_step(prior, total, PLUG_IN)
+            prior = plug_in_step(prior, total)
         return np.array([score])
 
     return run, Claim(policy.epsilon, policy.delta, gaussian_mu(policy.epsilon, policy.delta))
@@ -127,7 +124,7 @@ def paper_run(
                 part = paper.paper_contribution(release, prior, {"A": centers})
                 total = part if total is None else total + part
             assert total is not None
-            prior = master_step(prior, total, PLUG_IN)
+            prior = plug_in_step(prior, total)
         return np.array([gaussian + laplace, gaussian])
 
     return run, Claim(policy.honest(1, rounds, delta), delta)

@@ -51,7 +51,7 @@ class NoPrivacy:
     name: ClassVar[str] = "none"
     relation: ClassVar[str] = SUBJECT
     scalings: ClassVar[tuple[str | None, ...]] = (
-        "shared-standard", "shared-minmax", "center-minmax", "declared", None,
+        "shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared", None,
     )  # fmt: skip
     budget: ClassVar[Budget | None] = None
 
@@ -82,7 +82,7 @@ class SubjectPrivacy:
 
     name: ClassVar[str] = "subject"
     relation: ClassVar[str] = SUBJECT
-    scalings: ClassVar[tuple[str | None, ...]] = ("shared-standard", "declared", None)
+    scalings: ClassVar[tuple[str | None, ...]] = ("shared-standard", "shared-view", "declared", None)
 
     def __post_init__(self) -> None:
         _check_budgets(self.epsilon, self.delta, self.budgets)

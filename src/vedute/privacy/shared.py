@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.core.contribution import Contribution, ViewContribution
+from vedute.core.master import MasterRule, master_step
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewPrior
 
+PLUG_IN = MasterRule(posterior=False, case_mix=False, expand=False, accelerate=False)
 LOG_SIGMA2_LIMITS = (-18.0, 5.0)  # sigma2 from 1e-8 to 150, in units of the scaled data: public
 
 
@@ -56,7 +58,7 @@ def view_contribution(
         d_mu=d_mu,
         d_W=d_W,
         sq_mu=float(np.sum(d_mu**2)) - share * d * noise.mu,
-        sq_W=float(np.sum(d_W**2)) - share * d * q * noise.W,
+        sq_W=d_W.T @ d_W - share * d * noise.W * np.eye(q),
         var_mu=0.0,
         var_W=np.zeros((q, q)),
         turn=np.zeros((q, q)),
@@ -68,8 +70,14 @@ def view_contribution(
 
 
 def contribution(views: Mapping[str, ViewContribution], q: int) -> Contribution:
-    """A contribution without case mix: under these policies it stays at home."""
-    return Contribution(views, 1.0, np.zeros(q), 0.0, 0.0)
+    """A contribution without case mix and latent scatter: under these policies they stay at home."""
+    zero = np.zeros((q, q))
+    return Contribution(views, centers=1.0, m=np.zeros(q), sq_m=zero, var_m=zero, subjects=0.0, sq_x=zero)
+
+
+def plug_in_step(prior: GlobalPrior, total: Contribution) -> GlobalPrior:
+    """The master's step for noised parameters: estimates as they are, no spreads, no case mix, nothing stretched."""
+    return master_step(prior, total, PLUG_IN)[0]
 
 
 def public_prior(
