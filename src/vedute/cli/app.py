@@ -1,0 +1,128 @@
+"""The command ``vedute``: which commands there are, and how every ending becomes an exit status."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import click
+
+from vedute.errors import ConvergenceWarning, DataWarning, UserError
+
+COMMANDS = (
+    "demo",
+    "check",
+    "fit",
+    "project",
+    "impute",
+    "harmonise",
+    "score",
+    "sample",
+    "completion",
+)  # a command NAME is the function ``command`` of the module vedute.cli.NAME
+
+OUR_FAULT, USERS_TURN, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+
+class Commands(click.Group):
+    """Loads the module of a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which a study needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"vedute.cli.{cmd_name}").command
+        return found
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from vedute import __version__
+
+        click.echo(f"vedute {__version__}")
+        ctx.exit()
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--debug", is_flag=True, help="Show where an unexpected error came from.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
+def vedute(debug: bool) -> None:
+    """Model the data of several hospitals together, while their patients' rows stay at home.
+
+    A study file (TOML) names views, centers and files. Look at the data with 'check', fit a model into a run folder
+    with 'fit', and use it with 'project', 'impute', 'harmonise', 'score' and 'sample'. 'demo' shows all of it.
+
+    Exit status: 0 done, 2 you have to change something, 1 a fault of ours, 130 interrupted.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit status."""
+    words = sys.argv[1:] if args is None else list(args)
+    sys.exit(run(words))
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command; the exit status."""
+    debug = "--debug" in words
+    with warnings.catch_warnings():
+        _plain_warnings(debug)
+        try:
+            status = vedute.main(args=list(words), prog_name="vedute", standalone_mode=False)
+            sys.stdout.flush()
+            return status if isinstance(status, int) else 0
+        except click.ClickException as error:
+            error.show()
+            return USERS_TURN
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED
+        except UserError as error:
+            return _say(str(error), USERS_TURN, debug)
+        except BrokenPipeError:
+            _forget_stdout()
+            return PIPE_CLOSED
+        except OSError as error:
+            return _say(f"{error.filename or 'the system'}: {error.strerror or error}; mend that", USERS_TURN, debug)
+        except MemoryError:
+            return _say("the memory is used up; fit fewer columns, or use a larger machine", USERS_TURN, debug)
+        except Exception as error:
+            hint = "" if debug else "; run the same command with 'vedute --debug ...' and send us what it prints"
+            return _say(f"a fault of vedute, not yours ({type(error).__name__}: {error}){hint}", OUR_FAULT, debug)
+
+
+def _say(message: str, status: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"vedute: {message}", err=True)
+    return status
+
+
+def _forget_stdout() -> None:
+    """The reader of our output has gone; Python must not complain about it at exit."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _plain_warnings(debug: bool) -> None:
+    """Our own warnings as one line each; those of libraries tell a user nothing."""
+    if not debug:
+        warnings.simplefilter("ignore")
+    for kind in (DataWarning, ConvergenceWarning):
+        warnings.simplefilter("always", kind)
+
+    def show(
+        message: Any, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:  # fmt: skip
+        click.echo(f"vedute: warning: {message}", err=True)
+
+    warnings.showwarning = show

@@ -1,0 +1,91 @@
+"""``vedute demo``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vedute.cli.options import FilePath, json_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vedute.demo import Outcome
+
+FIGURE = "latent.png"
+
+
+@click.command()
+@click.option("--out", type=FilePath, default=Path("demo-out"), show_default=True, help="Folder for the figure.")
+@json_option
+def command(out: Path, as_json: bool) -> None:
+    """Fit a synthetic and a real study over three centers each; print a table and draw the latent spaces."""
+    import sys
+
+    from rich.console import Console
+
+    from vedute.data.files import placed, said_plainly
+    from vedute.demo import breast_cancer, synthetic
+    from vedute.demo_figure import draw
+
+    with said_plainly(out):
+        out.mkdir(parents=True, exist_ok=True)
+    outcomes = [synthetic(), breast_cancer()]
+    with placed(out / FIGURE) as aside:
+        draw(outcomes, aside)
+    if as_json:
+        click.echo(json.dumps([as_data(outcome) for outcome in outcomes], indent=2))
+        return
+    Console(width=None if sys.stdout.isatty() else 120).print(table(outcomes))
+    click.echo(f"figure: {out / FIGURE}")
+
+
+def table(outcomes: list[Outcome]) -> Table:
+    """Errors, accuracies and deviations of all studies."""
+    from rich.table import Table
+
+    found = Table(
+        "study", "view", "train MAE", "test MAE", "1st center", "2nd center", "3rd center",
+        title="Errors in standard deviations of the data; centers: distance from the typical one, "
+        "in standard deviations between centers",
+    )  # fmt: skip
+    for outcome in outcomes:
+        apart, mix = outcome.deviations(), outcome.case_mix()
+        names = list(outcome.centers)
+        rounds = f"{outcome.estimator.n_rounds_} rounds"
+        for i, view in enumerate(outcome.test_error):
+            study = (outcome.title, f"({rounds})", "")[min(i, 2)]
+            found.add_row(
+                study, view, f"{outcome.train_error[view]:.3f}", f"{outcome.test_error[view]:.3f}",
+                *(_cell(apart[name][view]) for name in names),
+            )  # fmt: skip
+        accuracy = (f"{outcome.train_accuracy:.1%}", f"{outcome.test_accuracy:.1%}")
+        found.add_row("", "group told (LDA); case mix", *accuracy, *(_cell(mix[name]) for name in names))
+        found.add_section()
+    return found
+
+
+def _cell(value: float) -> str:
+    return "no view" if value != value else f"{value:.2f}"
+
+
+def as_data(outcome: Outcome) -> dict[str, Any]:
+    """One study as JSON takes it."""
+    apart = outcome.deviations()
+    return {
+        "study": outcome.title,
+        "rounds": outcome.estimator.n_rounds_,
+        "converged": outcome.estimator.converged_,
+        "train_mae": dict(outcome.train_error),
+        "test_mae": dict(outcome.test_error),
+        "train_accuracy": outcome.train_accuracy,
+        "test_accuracy": outcome.test_accuracy,
+        "deviation": {
+            view: {center: None if value != value else float(value) for center, value in row.items()}
+            for view, row in apart.iterrows()
+        },
+        "case_mix": {center: float(value) for center, value in outcome.case_mix().items()},
+    }
