@@ -27,6 +27,17 @@ def align(bunch: Bunch, prior: StackedPrior, state: State) -> tuple[State, Array
     return State(state.mu, state.W @ R, state.sigma2, (state.m[:, None] @ R)[:, 0], cov), R
 
 
+def rebased(state: State, L: Array) -> State:
+    """The same model with its latent space written in another basis: x -> L^-1 x, W -> W L, m -> L^-1 m."""
+    q = len(L)
+    cov = state.cov
+    if cov is not None:
+        whole = np.eye(cov.shape[-1])
+        whole[:q, :q] = L
+        cov = whole.T @ cov @ whole
+    return State(state.mu, state.W @ L, state.sigma2, np.linalg.solve(L, state.m.T).T, cov)
+
+
 def rotation_towards(W: Array, target: Array) -> Array:
     """The orthogonal R that brings ``W R`` nearest to the target."""
     U, _, Vt = np.linalg.svd(W.mT @ target)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma
 
 from vedute.core.bunch import Bunch, StackedPrior
-from vedute.core.center import LocalRule, State
+from vedute.core.center import LocalRule, State, e_step, relative_spread
 from vedute.core.means import joint_means, marginal_means, precisions
 from vedute.core.params import Array
 
@@ -23,7 +23,7 @@ class ViewContribution:
     d_mu: Array  # (d,) sum of mu_c - mu~
     d_W: Array  # (d, q) sum of W_c - W~
     sq_mu: float  # sum of |mu_c - mu~|^2
-    sq_W: float  # sum of |W_c - W~|^2
+    sq_W: Array  # (q, q) sum of (W_c - W~)'(W_c - W~)
     var_mu: float  # posterior variance of mu_c, summed over features (0: plug-in)
     var_W: Array  # (q, q) posterior covariance of the rows of W_c, summed over features
     turn: Array  # (q, q) sum of R_c - I, the rotations by which the centers aligned themselves
@@ -43,20 +43,17 @@ class Contribution:
     views: Mapping[str, ViewContribution]
     centers: float
     m: Array  # (q,) sum of the m_c
-    sq_m: float  # sum of |m_c|^2
-    var_m: float  # its posterior variance
+    sq_m: Array  # (q, q) sum of m_c m_c'
+    var_m: Array  # (q, q) sum of their posterior covariances
+    subjects: float  # how many
+    sq_x: Array  # (q, q) sum over subjects of <(x - m_c)(x - m_c)'>
 
     def __add__(self, other: Contribution) -> Contribution:
         views = dict(self.views)
         for name, part in other.views.items():
             views[name] = views[name] + part if name in views else part
-        return Contribution(
-            views,
-            self.centers + other.centers,
-            self.m + other.m,
-            self.sq_m + other.sq_m,
-            self.var_m + other.var_m,
-        )
+        sums = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "views")
+        return Contribution(views, *sums)
 
 
 def contributions(
@@ -68,7 +65,8 @@ def contributions(
     d_W = (state.W - prior.W) * seen[..., None]
     starts = bunch.layout.starts
     sq_mu = np.add.reduceat(d_mu**2, starts, axis=1)
-    sq_W = np.add.reduceat((d_W**2).sum(axis=-1), starts, axis=1)
+    q = state.W.shape[-1]
+    sq_W = np.stack([d_W[:, cols].mT @ d_W[:, cols] for cols in bunch.layout.slices.values()], axis=1)
     half_cells = bunch.cells / 2.0
     gain = half_cells / np.maximum(half_cells + prior.alpha, half_cells)  # a flat prior (alpha = -1) has no weight
     precision: Array
@@ -78,10 +76,10 @@ def contributions(
         b = state.sigma2 * (a + 1.0)  # sigma2 is the mode b / (a + 1)
         precision, log_sigma2 = a / b, np.log(b) - digamma(a)
     else:
-        q = state.W.shape[-1]
-        var_mu, var_W, mu_gain = np.zeros_like(sq_mu), np.zeros((*sq_W.shape, q, q)), np.ones_like(sq_mu)
-        var_m = np.zeros(len(sq_mu))
+        var_mu, var_W, mu_gain = np.zeros_like(sq_mu), np.zeros_like(sq_W), np.ones_like(sq_mu)
+        var_m = np.zeros((len(sq_mu), q, q))
         precision, log_sigma2 = 1.0 / state.sigma2, np.log(state.sigma2)
+    sq_x = _latent_scatter(bunch, prior, state, rule)
     found = []
     for c in range(len(d_mu)):
         views = {
@@ -91,14 +89,28 @@ def contributions(
             )
             for k, (name, cols) in enumerate(bunch.layout.slices.items())
         }  # fmt: skip
-        found.append(Contribution(views, 1.0, state.m[c], float((state.m[c] ** 2).sum()), float(var_m[c])))
+        m = state.m[c]
+        subjects = float(bunch.n[c].sum())
+        found.append(Contribution(views, 1.0, m, np.outer(m, m), var_m[c], subjects, sq_x[c]))
     return found
+
+
+def _latent_scatter(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) -> Array:
+    """(B, q, q): the sum over subjects of <(x - m)(x - m)'>, at the final parameters."""
+    inv = 1.0 / state.sigma2[:, bunch.layout.view_of]
+    spread = relative_spread(bunch, prior, state) if rule.spread else None
+    P, h = precisions(bunch, state.W, state.W * inv[..., None], spread)
+    moments = e_step(bunch, state.W, inv, P, h, state.mu, state.m)
+    sum_x = (bunch.n[..., None] * moments.x).sum(axis=1)
+    cross = sum_x[..., :, None] * state.m[..., None, :]
+    N = bunch.n.sum(axis=1)[:, None, None]
+    return np.asarray(moments.XX.sum(axis=1) - cross - cross.mT + N * state.m[..., :, None] * state.m[..., None, :])
 
 
 def _spreads(
     bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule, seen: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """V_mu (B, K), V_W (B, K, q, q), the weight of the data in mu (B, K), and the variance of m (B,)."""
+    """V_mu (B, K), V_W (B, K, q, q), the weight of the data in mu (B, K), and the covariance of m (B, q, q)."""
     view = bunch.layout.view_of
     inv = 1.0 / state.sigma2[:, view]
     if rule.mean == "joint":

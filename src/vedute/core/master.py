@@ -23,6 +23,8 @@ class MasterRule:
 
     posterior: bool = True  # add the centers' posterior spreads to the variances (the paper plugs in estimates)
     case_mix: bool = True  # estimate tau2, the variance of the case mix
+    expand: bool = True  # rewrite the latent space in the scale that the sums ask for
+    accelerate: bool = True  # extrapolate from the last rounds
     narrow: bool = False  # the paper's rule for views with d_k <= q
 
 
@@ -45,7 +47,7 @@ def inverse_gamma_shape(mean_precision: float, mean_log: float) -> float:
     return float(min(alpha, ALPHA_CEILING))
 
 
-def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> GlobalPrior:
+def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> tuple[GlobalPrior, Array]:
     """The next global prior; a view that nobody contributed to this round keeps its prior, but for the origin."""
     # The mean of the m_c belongs into mu~. EM would bring it there too, but in a thousand rounds. It is a new origin of
     # the latent space, so it moves all views, those without a contribution too.
@@ -54,7 +56,41 @@ def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> Gl
     for name, old in prior.views.items():
         step = _view_step(old, total.views[name], rule) if name in total.views else old
         views[name] = replace(step, mu=step.mu + old.W @ shift)
-    return GlobalPrior(views, _tau2(prior, total, rule))
+    tau2 = _tau2(prior, total, rule)
+    if not rule.expand:
+        return GlobalPrior(views, tau2), np.eye(prior.q)
+    L = rescaling(prior, total)
+    return GlobalPrior({name: replace(view, W=view.W @ L) for name, view in views.items()}, tau2), L
+
+
+def rescaling(prior: GlobalPrior, total: Contribution) -> Array:
+    """L, the symmetric change of basis x -> L^-1 x, W -> W L that the sums ask for (parameter expansion, PX-EM).
+
+    Where noise is small EM hardly moves the scale of W, since x can make up for it. Were all W, m and x rewritten in
+    the basis L = I + E/2, the objective would change by tr(E G)/2 with
+
+        G = sum <(x - m)(x - m)'> - N I + [sum m m' + V_m]/tau2 - C I - sum_k ([sum D_W'D_W + V_W]/s2_W - cells_k I)
+
+    which vanishes at every fixed point of the plain rounds.
+    """
+    eye = np.eye(prior.q)
+    G = total.sq_x - total.subjects * eye
+    curvature = total.subjects
+    if prior.tau2 > 0:
+        G = G + _anisotropy(total.sq_m + total.var_m, total.centers)
+    for name, part in total.views.items():
+        if np.isfinite(prior.views[name].sigma2_W):
+            cells = float(part.count.sum())
+            G = G - _anisotropy(part.sq_W + part.var_W, cells)
+            curvature += cells
+    values, vectors = np.linalg.eigh(eye + G / curvature)
+    return np.asarray((vectors * np.sqrt(np.clip(values, 0.25, 4.0))) @ vectors.T)
+
+
+def _anisotropy(scatter: Array, number: float) -> Array:
+    """``scatter / s2 - number I`` with the s2 that the master will settle on, so that the trace is zero."""
+    q = len(scatter)
+    return np.asarray(number * (q * scatter / max(float(np.trace(scatter)), TINY) - np.eye(q)))
 
 
 def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> ViewPrior:
@@ -69,7 +105,7 @@ def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> View
     variance_gain_W = _gain(float(np.trace(part.var_W)), cells * columns * old.sigma2_W)
     gain_mu = max(part.mu_gain / n, LEAST_GAIN)
     left_mu = part.sq_mu - float((part.d_mu**2 / share).sum())
-    left_W = part.sq_W - float((part.d_W**2 / share[:, None]).sum())
+    left_W = float(np.trace(part.sq_W)) - float((part.d_W**2 / share[:, None]).sum())
     alpha, beta = _noise(old, part, n, rule)
     turned = old.W @ part.turn / n  # a rotation of the latent space is no pull of the data: it is not stretched
     return ViewPrior(
@@ -96,8 +132,8 @@ def _gain(variance: float, prior_variance: float) -> float:
 def _floor(variance: float, gain: float) -> float:
     """The least variance between centers that the data could tell from none.
 
-    A gain g = s2 / (s2 + l) gives away l, the variance with which a center knows its own parameter. A variance far below
-    l is not zero for sure, only invisible; letting it sink further would pin the centers and stall the rounds.
+    A gain g = s2 / (s2 + l) gives away l, the variance with which a center knows its own parameter. A variance far
+    below l is not zero for sure, only invisible; letting it sink further would pin the centers and stall the rounds.
     """
     if gain >= 1.0 or np.isinf(variance):
         return VARIANCE_FLOOR
@@ -142,8 +178,8 @@ def _tau2(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> float:
     if prior.tau2 == 0.0:
         return 1.0  # round 1 tells nothing of case mix: begin with patients who differ as much as they vary
     size = total.centers * prior.q
-    left = total.sq_m - float(total.m @ total.m) / total.centers
-    return max(left / (size * _gain(total.var_m, size * prior.tau2)), VARIANCE_FLOOR)
+    left = float(np.trace(total.sq_m)) - float(total.m @ total.m) / total.centers
+    return max(left / (size * _gain(float(np.trace(total.var_m)), size * prior.tau2)), VARIANCE_FLOOR)
 
 
 def unbiased(prior: GlobalPrior) -> GlobalPrior:

@@ -21,7 +21,7 @@ from vedute.core.params import Array
 
 @dataclass(frozen=True)
 class Means:
-    """mu - mu~ (B, D) and m (B, q), and their posterior variances summed over features (B, D) and over q (B,)."""
+    """mu - mu~ (B, D) and m (B, q), the posterior variances of the first and the covariance of the second (B, q, q)."""
 
     delta: Array
     m: Array
@@ -53,7 +53,7 @@ def marginal_means(bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, *, v
     inverse = np.linalg.inv(lhs) / bunch.n[:, 0, None, None, None]
     looseness = 1.0 / (bunch.n * inv + prior.precision_mu[view])
     var_delta = looseness + gain**2 * (times(W, inverse[:, view]) * W).sum(axis=-1)
-    return Means(delta, np.zeros((B, q)), var_delta, np.zeros(B))
+    return Means(delta, np.zeros((B, q)), var_delta, np.zeros((B, q, q)))
 
 
 def _marginal_by_center(bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, variances: bool) -> Means:
@@ -70,7 +70,7 @@ def _marginal_by_center(bunch: Bunch, prior: StackedPrior, W: Array, inv: Array,
             delta[b, cols] = system.solve(precision_mu, 0.0)[0]
             if variances:
                 var_delta[b, cols] = system.variances(precision_mu, 0.0)[0]
-    return Means(delta, np.zeros((B, q)), *((var_delta, np.zeros(B)) if variances else ()))
+    return Means(delta, np.zeros((B, q)), *((var_delta, np.zeros((B, q, q))) if variances else ()))
 
 
 def _grams(mask: Array, W: Array, BW: Array) -> Array:
@@ -121,7 +121,7 @@ def joint_means(
     inverse = np.linalg.inv(lhs) / N[..., None]
     looseness = 1.0 / (N * inv + prior.precision_mu[bunch.layout.view_of])
     var_delta = looseness + gain**2 * ((W @ inverse) * W).sum(axis=-1)
-    var_m = W.shape[-1] * kappa[:, 0] / N[:, 0] + kappa[:, 0] ** 2 * np.trace(inverse, axis1=-2, axis2=-1)
+    var_m = (kappa / N)[..., None] * np.eye(W.shape[-1]) + (kappa**2)[..., None] * inverse
     return Means(delta, kappa * x, var_delta, var_m)
 
 
@@ -164,21 +164,21 @@ class _System:
         pull = self.n @ self.v - (self.W * (self.mask.T @ nx)).sum(axis=1)
         return ease * self.inv * pull, kappa * nx.sum(axis=0)
 
-    def variances(self, precision_mu: Array, tau2: float) -> tuple[Array, float]:
-        """Posterior variances of the deltas (D,) and the summed one of m."""
+    def variances(self, precision_mu: Array, tau2: float) -> tuple[Array, Array]:
+        """Posterior variances of the deltas (D,) and the covariance of m (q, q)."""
         D, q = self.W.shape
         if (self.n_j > 0).sum() + q <= self.P.shape[0] * q:
             matrix, _ = self._of_features(precision_mu, tau2)
-            diagonal = np.diag(np.linalg.inv(matrix))
-            return diagonal[:D], float(diagonal[D:].sum())
+            inverse = np.linalg.inv(matrix)
+            return np.diag(inverse)[:D], inverse[D:, D:] if tau2 > 0 else np.zeros((q, q))
         matrix, rhs, ease, kappa = self._of_patterns(precision_mu, tau2)
         weighted = (matrix.reshape(*rhs.shape, *rhs.shape) * self.n[:, None, None, None]).reshape(matrix.shape)
         cov = np.linalg.inv(weighted).reshape(*rhs.shape, *rhs.shape)  # of the x_p, (P, q, P, q)
         share = self.n[:, None] * self.mask  # (P, D)
         half = np.einsum("pj,paqb,jb->jqa", share, cov, self.W, optimize=True)
         quad = np.einsum("jqa,qj,ja->j", half, share, self.W, optimize=True)
-        total = np.einsum("p,paqa,q->", self.n, cov, self.n, optimize=True)
-        return ease + (ease * self.inv) ** 2 * quad, float(q * kappa + kappa**2 * total)
+        total = np.einsum("p,paqb,q->ab", self.n, cov, self.n, optimize=True)
+        return ease + (ease * self.inv) ** 2 * quad, kappa * np.eye(q) + kappa**2 * total
 
     def _of_features(self, precision_mu: Array, tau2: float) -> tuple[Array, Array]:
         D, q = self.W.shape

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vedute.core.alignment import align
+from vedute.core.alignment import align, rebased
 from vedute.core.bunch import StackedPrior, make_bunch, shape_key, stack_prior
 from vedute.core.center import LocalRule, State, fit, free_columns
 from vedute.core.contribution import Contribution, contributions
@@ -61,8 +61,16 @@ def make_center(name: str, statistics: Statistics, q: int, iterations: int | Non
     return Center(name, statistics, iterations, rotation=find_rotation(statistics, q))
 
 
-def run_round(centers: Sequence[Center], prior: GlobalPrior, plan: Plan, round_: int) -> list[Contribution]:
-    """The local steps of one round for centers that :func:`groups` found alike; each keeps its new state."""
+def run_round(
+    centers: Sequence[Center], prior: GlobalPrior, plan: Plan, round_: int, basis: Array | None = None
+) -> list[Contribution]:
+    """The local steps of one round for centers that :func:`groups` found alike; each keeps its new state.
+
+    ``basis`` is the change of latent basis that the prior was written in since the centers' states.
+    """
+    if basis is not None:
+        for center in centers:
+            center.state = None if center.state is None else rebased(center.state, basis)
     stacked = stack_prior(prior, centers[0].statistics.layout)
     start = _join([_start(center, stacked, plan, round_) for center in centers])
     iterations = _iterations(centers[0], plan, round_)

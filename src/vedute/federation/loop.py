@@ -12,11 +12,13 @@ from time import perf_counter
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from vedute.core.acceleration import Memory, accelerate
 from vedute.core.contribution import Contribution
 from vedute.core.master import MasterRule, change, master_step
-from vedute.core.params import GlobalPrior
+from vedute.core.params import Array, GlobalPrior
 from vedute.federation.center import Center, Plan, groups, run_round
 
+NOTHING = Memory()
 WORTH_A_THREAD = 1 << 22  # multiplications of one local iteration below which a thread costs more than it saves
 
 
@@ -39,6 +41,8 @@ class Progress:
     prior: GlobalPrior
     history: tuple[Record, ...] = ()
     converged: bool = False
+    memory: Memory = NOTHING
+    basis: Array | None = None
 
 
 def rounds(
@@ -61,16 +65,19 @@ def rounds(
             if progress.converged:
                 break
             began = perf_counter()
-            shared = local_steps(ordered, progress.prior, plan, r, pool, threads)
+            shared = local_steps(ordered, progress, plan, r, pool, threads)
             total = reduce(add, (shared[center.name] for center in ordered))
-            prior = master_step(progress.prior, total, rule)
+            prior, basis = master_step(progress.prior, total, rule)
             moved = change(progress.prior, prior)
+            settled = tol is not None and r > 1 and moved < tol
+            memory = progress.memory
+            if rule.accelerate and not settled:
+                prior, memory = accelerate(memory, progress.prior, prior)
             record = Record(
                 r, moved, perf_counter() - began,
                 sum(nbytes(part) for part in shared.values()), nbytes(progress.prior) * len(ordered), tuple(shared),
             )  # fmt: skip
-            settled = tol is not None and r > 1 and moved < tol
-            progress = Progress(prior, (*progress.history, record), settled)
+            progress = Progress(prior, (*progress.history, record), settled, memory, basis)
             if on_round is not None:
                 on_round(progress)
     return progress
@@ -78,7 +85,7 @@ def rounds(
 
 def local_steps(
     centers: Sequence[Center],
-    prior: GlobalPrior,
+    progress: Progress,
     plan: Plan,
     round_: int,
     pool: ThreadPoolExecutor,
@@ -88,7 +95,7 @@ def local_steps(
     work = groups(centers, plan)
     heavy = threads > 1 and len(work) > 1 and any(_weight(group, plan) > WORTH_A_THREAD for group in work)
     run = pool.map if heavy else map
-    results = run(lambda group: run_round(group, prior, plan, round_), work)
+    results = run(lambda group: run_round(group, progress.prior, plan, round_, progress.basis), work)
     found = {
         c.name: part for group, parts in zip(work, results, strict=True) for c, part in zip(group, parts, strict=True)
     }

@@ -70,7 +70,13 @@ class Settings:
 
     def master_rule(self) -> MasterRule:
         """What the master does."""
-        return MasterRule(self._correction(self.posterior_variances), self._correction(self.case_mix), self.paper)
+        return MasterRule(
+            posterior=self._correction(self.posterior_variances),
+            case_mix=self._correction(self.case_mix),
+            expand=not self.paper,
+            accelerate=not self.paper,
+            narrow=self.paper,
+        )
 
     def iterations_of(self, center: str) -> int | None:
         """The number of local iterations of a center, where it has one of its own."""
