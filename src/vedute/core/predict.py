@@ -150,14 +150,3 @@ def sample_center(model: Emission, n: int, rng: np.random.Generator) -> Array:
     """Rows of n subjects of one known center."""
     x = model.m + np.sqrt(model.latent) * rng.standard_normal((n, model.q))
     return np.asarray(x @ model.W.T + model.mu + np.sqrt(model.noise) * rng.standard_normal((n, len(model.mu))))
-
-
-def harmonised(own: Emission, target: Emission, rows: Array) -> Array:
-    """Rows as the global instruments would have measured the same patients; missing cells stay missing.
-
-    What the center's instruments did (mu_c, W_c, sigma2_c) is taken out and the global ones are put in; the patient's
-    x, and with it the center's case mix, is kept, and so is the rest that no latent component explains.
-    """
-    latent = posterior(own, rows)
-    rest = rows - predicted(own, latent)
-    return np.asarray(latent.mean @ target.W.T + target.mu + rest * np.sqrt(target.noise / own.noise))

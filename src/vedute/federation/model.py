@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vedute.core.harmonise import harmonised
 from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior
 from vedute.core.predict import (
@@ -14,7 +15,6 @@ from vedute.core.predict import (
     Latent,
     center_emission,
     global_emission,
-    harmonised,
     log_density,
     posterior,
     predicted,
