@@ -189,8 +189,8 @@ def read_checksums(folder: Path) -> dict[str, str]:
     data = read_whole(path)
     try:
         found = json.loads(data)
-        files, own = dict(found["files"]), found["sha256"]
-        sound = own == sha256(to_json(files))
+        files = dict(found["files"])
+        sound = data == _listed(files)
     except (ValueError, TypeError, KeyError, RecursionError):
         found, sound = None, False
     _refuse_format(found, path, damaged=not sound)
@@ -201,8 +201,11 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 def write_checksums(folder: Path, files: dict[str, str]) -> None:
     """The list of finished files; it carries a checksum of its own."""
-    content = {"format": FORMAT, "files": files, "sha256": sha256(to_json(files))}
-    write_whole(folder / CHECKSUMS, to_json(content))
+    write_whole(folder / CHECKSUMS, _listed(files))
+
+
+def _listed(files: dict[str, str]) -> bytes:
+    return to_json({"format": FORMAT, "files": files, "sha256": sha256(to_json(files))})
 
 
 def describe_run(settings: Settings) -> dict[str, Any]:
