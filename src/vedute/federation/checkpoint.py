@@ -6,6 +6,7 @@ noticed. What the centers read is written once, as soon as it is read; it holds 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vedute.core.acceleration import Memory
 from vedute.core.center import State
 from vedute.core.layout import Layout
 from vedute.core.stats import Statistics
-from vedute.data.files import from_json, from_npz, read_whole, said_plainly, sha256, to_json, to_npz, write_whole
+from vedute.data.files import from_json, from_npz, read_whole, said_plainly, sha256, to_npz, write_whole
 from vedute.errors import UserError
 from vedute.federation.fitting import Folded
 from vedute.federation.loop import Progress, Record
@@ -63,10 +65,10 @@ class Checkpoints:
 
     def close(self) -> None:
         """Write the last round down, whatever ended the run."""
-        self._settle()
-        if self._last is not None and self._written < len(self._last.progress.history):
-            self._write(self._last)
-        self._writer.shutdown()
+        with self._writer:
+            self._settle()
+            if self._last is not None and self._written < len(self._last.progress.history):
+                self._write(self._last)
 
     def _settle(self) -> None:
         if self._pending is not None:
@@ -83,7 +85,12 @@ class Checkpoints:
 
 def snapshot_arrays(snapshot: Snapshot, layout: Layout) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """A snapshot as named arrays and a description."""
+    memory, basis = snapshot.progress.memory, snapshot.progress.basis
     arrays = prior_arrays(snapshot.progress.prior, layout)
+    if basis is not None:
+        arrays["basis"] = basis
+    if memory.inputs:
+        arrays |= {"memory.inputs": np.stack(memory.inputs), "memory.outputs": np.stack(memory.outputs)}
     for c, state in enumerate(snapshot.states.values()):
         for part in ("mu", "W", "sigma2", "m", "cov"):
             if (value := getattr(state, part)) is not None:
@@ -103,7 +110,8 @@ def load_snapshot(folder: Path, layout: Layout) -> Snapshot | None:
         return None
     arrays, names = read_named(found)
     history = tuple(Record(**{**record, "centers": tuple(record["centers"])}) for record in names["history"])
-    progress = Progress(build_prior(arrays, layout), history, names["converged"])
+    memory = Memory(tuple(arrays.get("memory.inputs", ())), tuple(arrays.get("memory.outputs", ())))
+    progress = Progress(build_prior(arrays, layout), history, names["converged"], memory, arrays.get("basis"))
     return Snapshot(progress, {center: _state(arrays, c) for c, center in enumerate(names["centers"])})
 
 
@@ -149,7 +157,7 @@ def write_named(folder: Path, kind: str, number: int, arrays: Mapping[str, NDArr
     """A file ``kind-number-checksum.npz``; older ones of its kind go when it is there."""
     with said_plainly(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    data = to_npz({**arrays, META: np.frombuffer(to_json(names), dtype=np.uint8)})
+    data = to_npz({**arrays, META: np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)})
     older = [path for path, _ in _all(folder, kind)]
     path = folder / f"{kind}-{number:06d}-{sha256(data)[:16]}.npz"
     write_whole(path, data)
