@@ -82,8 +82,8 @@ class _Tally:
             self.observed[name] += seen.sum(axis=0)
             self.low[name] = np.fmin(self.low[name], np.fmin.reduce(block, axis=0))
             self.high[name] = np.fmax(self.high[name], np.fmax.reduce(block, axis=0))
-            if self.views[name].ranges:
-                bounds = self.views[name].bounds
+            bounds = self.views[name].bounds
+            if bounds is not None:
                 self.outside[name] += ((block < bounds[:, 0]) | (block > bounds[:, 1])).sum(axis=0)
 
     def report(self, center: str, listed: int | None) -> CenterReport:

@@ -15,7 +15,7 @@ import numpy as np
 from vedute.core.params import Array
 from vedute.data.ids import Keys, mix
 
-_NAN_BITS = np.array(np.nan).view(np.uint64)  # so that a missing cell adds nothing, like an absent view
+_NAN_BITS = np.array([np.nan]).view(np.uint64)  # subtracted: a missing cell adds nothing, like an absent view
 _TWEAK = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -31,8 +31,9 @@ class Fingerprint:
         """Fold in some subjects."""
         rows = keys.copy()
         for name, block in views.items():
-            bits = np.ascontiguousarray(block).view(np.uint64) ^ _NAN_BITS
-            rows += np.einsum("ij,j->i", bits, self._weights[name])
+            weights = self._weights[name]
+            bits = np.ascontiguousarray(block).view(np.uint64)
+            rows += np.einsum("ij,j->i", bits, weights) - _NAN_BITS * weights.sum()
         rows = mix(rows)
         self._sums += np.array([rows.sum(), mix(rows ^ _TWEAK).sum()], dtype=np.uint64)
         self.n += len(keys)

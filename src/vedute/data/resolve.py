@@ -30,8 +30,10 @@ class View:
     ranges: Mapping[str, tuple[float, float]]
 
     @property
-    def bounds(self) -> Array:
-        """Ranges as a (d, 2) array, infinite where nothing is declared."""
+    def bounds(self) -> Array | None:
+        """Ranges as a (d, 2) array, infinite where nothing is declared; None if none is."""
+        if not self.ranges:
+            return None
         return np.array([self.ranges.get(column, (-np.inf, np.inf)) for column in self.columns])
 
 

@@ -47,10 +47,11 @@ class Chunk:
 
     center: str
     keys: Keys
-    labels: Any  # pyarrow: turned into Python texts only if asked for
+    labels: Any  # pyarrow: chosen by ``rows`` and turned into Python texts only if asked for
     views: Mapping[str, Array]
     group_codes: Codes | None = None
     group_names: tuple[str, ...] = ()
+    rows: Positions | None = None  # which of the labels are meant; None is all
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -58,7 +59,8 @@ class Chunk:
     @property
     def ids(self) -> NDArray[np.object_]:
         """Ids of the subjects."""
-        return np.array(self.labels.to_pylist(), dtype=object)
+        chosen = self.labels if self.rows is None else self.labels.take(self.rows)
+        return np.array(chosen.to_pylist(), dtype=object)
 
     @property
     def groups(self) -> NDArray[np.object_] | None:
@@ -101,10 +103,11 @@ def _deal(pool: Pool, subjects: Subjects, rows: Joined, at: Positions) -> Iterat
         yield Chunk(
             subjects.centers[code],
             rows.keys[mine],
-            rows.labels.take(mine),
+            rows.labels,
             {name: block for name, block in views.items() if len(rows.views) == 1 or not np.isnan(block).all()},
             None if groups is None else groups[mine],
             subjects.groups,
+            mine,
         )
 
 

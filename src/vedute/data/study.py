@@ -174,7 +174,7 @@ class Study:
     def _bounds(self, enforce: bool) -> Bounds:
         if not enforce:
             return {}
-        return {name: view.bounds for name, view in self.views.items() if view.ranges}
+        return {name: view.bounds for name, view in self.views.items() if view.bounds is not None}
 
 
 def _parse(path: Path, problems: Problems) -> StudyText:
