@@ -34,7 +34,7 @@ PAPER = Plan(
     seed=3,
 )
 
-ALGORITHM_1 = MasterRule(posterior=False, case_mix=False, accelerate=False, narrow=True)
+ALGORITHM_1 = MasterRule(posterior=False, case_mix=False, expand=False, accelerate=False, narrow=True)
 
 
 def start_for(sizes, q=Q, *, shared=True, **changes):
@@ -134,29 +134,38 @@ def em_step(prior, total):
             mu=old.mu + part.d_mu / n,
             W=old.W + part.d_W / n,
             sigma2_mu=(part.sq_mu - (part.d_mu**2).sum() / n + part.var_mu) / cells,
-            sigma2_W=(part.sq_W - (part.d_W**2).sum() / n + np.trace(part.var_W)) / (cells * Q),
+            sigma2_W=(np.trace(part.sq_W + part.var_W) - (part.d_W**2).sum() / n) / (cells * Q),
             alpha=alpha,
             beta=n * alpha / part.precision,
         )
-    return GlobalPrior(views, (total.sq_m + total.var_m) / (total.centers * Q) if prior.tau2 else 0.0)
+    return GlobalPrior(views, np.trace(total.sq_m + total.var_m) / (total.centers * Q) if prior.tau2 else 0.0)
 
 
-def settled(tau, accelerate=True):
+def settled(tau, **changes):
     """A converged fit with variances far above the floor, and a finite alpha because the noise really varies."""
     data, _ = make_hierarchical(6, 60, sizes=(6, 5), n_components=Q, noise_shape=4.0, sd_W=0.3, tau=tau, random_state=0)
-    rule = MasterRule(case_mix=tau > 0, accelerate=accelerate)
+    rule = replace(MasterRule(case_mix=tau > 0, accelerate=False), **changes)
     progress, centers = fitted(data, n_rounds=300, tol=1e-10, rule=rule)
     assert progress.converged
     total = reduce(add, (run_round([c], progress.prior, Plan(Q), 999)[0] for c in centers.values()))
     return progress, total
 
 
-def test_stretched_and_extrapolated_rounds_end_where_em_ends():
+@pytest.mark.parametrize("tau", [0.0, 1.0])
+def test_no_shortcut_moves_the_end(tau):
+    """Neither the change of basis nor the extrapolation changes where the rounds end, only how soon."""
+    plain, _ = settled(tau, expand=False)
+    expanded, _ = settled(tau)
+    extrapolated, _ = settled(tau, expand=False, accelerate=True)
+    for shortcut in (expanded, extrapolated):
+        assert change(plain.prior, shortcut.prior) < 1e-7  # W~ may have turned
+        assert len(shortcut.history) < len(plain.history) or tau == 0.0
+    assert np.allclose(expanded.basis, np.eye(Q), atol=1e-7)
+
+
+def test_the_stretched_rounds_end_where_em_ends():
     progress, total = settled(0.0)
     assert_close(em_step(progress.prior, total), progress.prior, tol=1e-6)
-    plain, _ = settled(0.0, accelerate=False)
-    assert change(plain.prior, progress.prior) < 1e-7  # W~ may have turned
-    assert len(progress.history) < len(plain.history)
 
 
 def test_with_case_mix_the_centers_mean_is_the_origin_and_the_variances_are_those_of_em():
@@ -235,13 +244,13 @@ def test_a_view_of_one_center_has_no_variability_and_the_fit_goes_on():
     data = study()
     for name in ("center3", "center4"):
         del data[name]["view3"]
-    progress, centers = fitted(data, n_rounds=300, tol=1e-8)
+    progress, centers = fitted(data, n_rounds=300, tol=1e-8, rule=MasterRule(accelerate=False))
     assert progress.converged
     view = progress.prior.views["view3"]
     assert view.n_centers == 1
     assert view.sigma2_W == view.sigma2_mu == np.inf
     own = centers["center1"].parameters().views["view3"]
-    assert np.allclose(view.W @ view.W.T, own.W @ own.W.T, rtol=1e-5)
+    assert np.allclose(view.W @ view.W.T, own.W @ own.W.T, rtol=1e-3)
     assert np.isfinite(progress.prior.tau2)
     assert all(np.isfinite(v.sigma2_W) for n, v in progress.prior.views.items() if n != "view3")
 
@@ -305,8 +314,8 @@ def test_history_counts_what_travels():
     progress, _ = fitted(study(), n_rounds=1)
     record = progress.history[0]
     assert record.centers == ("center1", "center2", "center3", "center4")
-    # a view of d features: 9 scalars, counts and d_mu, d_W, and two q x q matrices; a center: m and 3 scalars
-    of_view = {d: 8 * (8 + d + d + d * Q + 2 * Q * Q) for d in (5, 4, 3)}
-    assert record.bytes_up == 4 * (of_view[5] + of_view[4]) + 3 * of_view[3] + 4 * 8 * (Q + 3)
+    # a view of d features: 7 numbers, counts and d_mu, d_W, 3 matrices q x q; a center: 2 numbers, m and 3 matrices
+    of_view = {d: 8 * (7 + d + d + d * Q + 3 * Q * Q) for d in (5, 4, 3)}
+    assert record.bytes_up == 4 * (of_view[5] + of_view[4]) + 3 * of_view[3] + 4 * 8 * (2 + Q + 3 * Q * Q)
     assert record.bytes_down == 4 * nbytes(start_for({"view1": 5, "view2": 4, "view3": 3}))
     assert nbytes({"a": np.zeros(3), "b": 1.0}) == 32

@@ -69,15 +69,16 @@ def rescaling(prior: GlobalPrior, total: Contribution) -> Array:
     Where noise is small EM hardly moves the scale of W, since x can make up for it. Were all W, m and x rewritten in
     the basis L = I + E/2, the objective would change by tr(E G)/2 with
 
-        G = sum <(x - m)(x - m)'> - N I + [sum m m' + V_m]/tau2 - C I - sum_k ([sum D_W'D_W + V_W]/s2_W - cells_k I)
+        G = sum <(x - m)(x - m)'> - N I + sum m m'/tau2 - sum_k ([sum D_W'D_W + V_W]/s2_W - cells_k I)
 
-    which vanishes at every fixed point of the plain rounds.
+    which vanishes at every fixed point of the plain rounds whose variances are above their floors: multiply the
+    equation of the E-step, P <x> = W' Psi^-1 (t - mu) - h + m, by x' and that of the rows of W by W. (m is a point.)
     """
     eye = np.eye(prior.q)
     G = total.sq_x - total.subjects * eye
     curvature = total.subjects
     if prior.tau2 > 0:
-        G = G + _anisotropy(total.sq_m + total.var_m, total.centers)
+        G = G + total.sq_m / prior.tau2
     for name, part in total.views.items():
         if np.isfinite(prior.views[name].sigma2_W):
             cells = float(part.count.sum())
