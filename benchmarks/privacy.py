@@ -23,6 +23,7 @@ from vedute.data.synthetic import make_sd
 from vedute.federation.center import run_round
 from vedute.federation.fitting import Folded, Ready, conclude, fold, prepare, run
 from vedute.federation.settings import Settings
+from vedute.privacy.figures import plot_spreads
 from vedute.privacy.mechanisms import SeededNoise
 from vedute.privacy.paper import clip_bounds, paper_contribution
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
@@ -175,7 +176,8 @@ def paper_table(repeats: int) -> list[str]:
 
 
 def bound_table() -> list[str]:
-    """Part 3."""
+    """Part 3, with a figure like the paper's of one run that collapses and one that explodes."""
+    runs = {}
     lines = [
         "| eps | clip | rho | bound of W, round 2 | round 10 | round 20 | round 40 |",
         "|---|---|---|---|---|---|---|",
@@ -183,10 +185,13 @@ def bound_table() -> list[str]:
     for epsilon, clip in [(10.0, 1.0), (10.0, 1.5), (10.0, 2.0), (1.0, 0.2), (1.0, 0.3)]:
         policy = PaperPrivacy(epsilon, clip=clip, allow_divergence=True)
         _, priors = paper_run(3, policy, 0, rounds=40)
+        runs[f"eps {epsilon:g}, clip {clip:g}: rho = {policy.check_rho(3):.2f}"] = priors
         view = [clip_bounds(priors[r - 1].views["view1"], clip)[1] for r in (2, 10, 20, 40)]
         cells = " | ".join(f"{g:.1e}" for g in view)
         lines.append(f"| {epsilon:g} | {clip:g} | {policy.check_rho(3):.3f} | {cells} |")
-    return lines
+    shown = dict(list(runs.items())[:3:2])
+    plot_spreads(shown, str(Path(__file__).with_name("privacy-spreads.png")))
+    return [*lines, "", "![Spread between centers, round by round](privacy-spreads.png)"]
 
 
 def main() -> None:

@@ -129,6 +129,8 @@ def test_a_flat_prior_cannot_bound_anything() -> None:
     flat = GlobalPrior({n: ViewPrior(v.mu, v.W, np.inf, np.inf, -1.0, 0.0) for n, v in PRIOR.views.items()})
     with pytest.raises(UserError, match="prior is flat"):
         paper.paper_release(Update(params(0), flat, 2, 9), 1.0, 0.01, 1.0, SecretNoise())
+    with pytest.raises(UserError, match="public prior"):
+        pol.CenterPrivacy(1.0, 1e-5).release(Update(params(0), flat, 1, 9), SecretNoise())
 
 
 def test_noised_variances_stay_positive() -> None:

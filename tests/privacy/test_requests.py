@@ -88,6 +88,9 @@ def test_a_center_accepts_its_own_kind_with_no_larger_budget() -> None:
     assert req.accept(own, SubjectPrivacy(3.0, 1e-5), "nice") == own
     assert req.accept(own, SubjectPrivacy(1.0, 1e-6), "nice") == SubjectPrivacy(1.0, 1e-6, bound=1.5)
     assert req.accept(NoPrivacy(), NoPrivacy(), "nice") == NoPrivacy()
+    scales = req.Scales(mu=0.5)  # the master decodes with the study's units, so a center must use them
+    asked = CenterPrivacy(1.0, 1e-5, clip=9.0, scales=scales)
+    assert req.accept(CenterPrivacy(2.0, 1e-5), asked, "nice") == CenterPrivacy(1.0, 1e-5, scales=scales)
     assert req.accept(None, CenterPrivacy(1.0, 1e-5, seed=3), "nice") == CenterPrivacy(1.0, 1e-5)
     assert req.accept(None, NoPrivacy(), "nice") == NoPrivacy()
 

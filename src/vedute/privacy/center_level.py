@@ -15,6 +15,7 @@ import numpy as np
 
 from vedute.core.contribution import Contribution
 from vedute.core.params import Array, GlobalPrior
+from vedute.errors import UserError
 from vedute.privacy.events import CENTER
 from vedute.privacy.mechanisms import Noise, add_gaussian, clip
 from vedute.privacy.release import Release
@@ -56,6 +57,9 @@ def blocks(prior: GlobalPrior, names: tuple[str, ...], scales: Scales) -> Iterat
 
 def encode(update: Update, names: tuple[str, ...], scales: Scales) -> Array:
     """The vector of a center's update."""
+    for name in names:
+        if update.prior.views[name].alpha <= 0:
+            raise UserError(f"view {name!r}: the prior of round {update.round} is flat: start from a public prior")
     parts = []
     for block in blocks(update.prior, names, scales):
         params, prior = update.params.views[block.view], update.prior.views[block.view]

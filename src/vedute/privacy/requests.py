@@ -60,7 +60,10 @@ def accept(own: AnyPolicy | None, asked: AnyPolicy, center: str) -> AnyPolicy:
         )
     if isinstance(theirs, PaperPrivacy) and theirs.first_round != getattr(mine, "first_round", None):
         raise UserError(f"center {center!r} refuses first_round = {theirs.first_round!r}: it has its own")
-    return replace(mine, epsilon=theirs.epsilon, delta=theirs.delta)
+    accepted = replace(mine, epsilon=theirs.epsilon, delta=theirs.delta)
+    if isinstance(accepted, CenterPrivacy) and isinstance(theirs, CenterPrivacy):
+        return replace(accepted, scales=theirs.scales)  # public units, which the master must share; no privacy in them
+    return accepted
 
 
 def model_budget(policy: SubjectPrivacy | CenterPrivacy | PaperPrivacy, centers: list[str]) -> tuple[float, float]:
