@@ -29,7 +29,7 @@ def covariance(model):
 
 @pytest.mark.parametrize("hidden", [(), (1, 4), (0, 1, 2, 3, 4, 5, 6)])
 def test_the_rows_get_exactly_the_distribution_of_the_target(hidden):
-    """The map is affine: its value at the mean is the target's mean, and its matrix carries one covariance to the other.
+    """The map is affine: it takes the mean to the target's mean, and its matrix carries one covariance to the other.
 
     With two features left there are fewer of them than components.
     """

@@ -17,6 +17,7 @@ COMMANDS = (
     "demo",
     "check",
     "fit",
+    "select",
     "project",
     "impute",
     "harmonise",

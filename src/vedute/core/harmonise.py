@@ -3,14 +3,15 @@
 In units of the noise, u = Psi^-1/2 (t - mu - W m) has covariance I + V V' with V = Psi^-1/2 W = U S R'. Across the span
 of U there is noise alone. Along it, y = R (I + S^2)^-1/2 U'u is the posterior mean of x, standardised: N(0, I) whatever
 the instruments. So y is kept and unfolds into the target's span, and the noise across turns with the span, by the
-least rotation that takes one to the other. The result has exactly the target's distribution, with the center's own case
-mix m. Putting the target's W in place of W_c and keeping the posterior mean of x would not do: it is shrunken more where
-the instruments are poor, and a quadratic classifier sees the centers by that.
+least rotation that takes one to the other. The result has exactly the target's distribution, with the center's own
+case mix m. Putting the target's W in place of W_c and keeping the posterior mean of x would not do: it is shrunken more
+where the instruments are poor, and a quadratic classifier sees the centers by that.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vedute.core.params import Array
 from vedute.core.predict import Emission, patterns
@@ -34,7 +35,7 @@ def harmonised(own: Emission, target: Emission, rows: Array) -> Array:
     return out
 
 
-def _transported(own: Emission, target: Emission, rows: Array, seen: Array) -> Array:
+def _transported(own: Emission, target: Emission, rows: Array, seen: NDArray[np.intp]) -> Array:
     """Rows that observe the features ``seen``, and no others."""
     before, after = np.sqrt(own.noise[seen]), np.sqrt(target.noise[seen])
     u = (rows - own.mu[seen] - own.W[seen] @ own.m) / before

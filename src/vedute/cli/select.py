@@ -1,0 +1,145 @@
+"""``vedute select``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vedute.cli.options import FilePath, force_option, json_option, study_argument
+from vedute.data.scaling import SCALINGS
+from vedute.errors import UserError
+from vedute.federation.settings import PRESETS
+
+if TYPE_CHECKING:
+    from vedute.federation.selection import Selection
+
+TABLE, FIGURE = "selection.csv", "selection.png"
+MOST = 1000  # numbers of components in a range; more is a slip of the pen
+
+
+def parse_components(text: str) -> tuple[int, ...]:
+    """``1-8``, ``2,4,8`` or both mixed."""
+    found: set[int] = set()
+    for part in text.split(","):
+        ends = part.strip().split("-")
+        if len(ends) > 2 or not all(end.strip().isdecimal() for end in ends):
+            raise UserError(f"--components {text!r}: write a range such as 1-8, or numbers such as 2,4,8")
+        low, high = int(ends[0]), int(ends[-1])
+        if not 1 <= low <= high < low + MOST:
+            raise UserError(f"--components {text!r}: a range goes upwards from at least 1, as in 1-8")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))
+
+
+@click.command()
+@study_argument
+@click.option("--components", default="1-8", show_default=True, metavar="RANGE", help="Numbers to try: 1-8, or 2,4,8.")
+@click.option("--out", type=FilePath, required=True, metavar="RUN", help="The folder to write.")
+@click.option(
+    "--scaling",
+    "scalings",
+    type=click.Choice([*SCALINGS, "none"]),
+    multiple=True,
+    help="Scaling of features; may be repeated. [default: shared-standard and shared-view, compared]",
+)
+@click.option("--starts", type=click.IntRange(1), default=1, show_default=True, help="Starting values to try for each.")
+@click.option("--rounds", type=int, metavar="R", help="Most rounds to run.")
+@click.option("--preset", type=click.Choice(PRESETS), help="Variant of the algorithm.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of starts and draws.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes at once. [default: one for each core]")
+@force_option
+@json_option
+def command(
+    study: Path,
+    components: str,
+    out: Path,
+    scalings: tuple[str, ...],
+    starts: int,
+    seed: int,
+    jobs: int | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Choose the number of components for STUDY by WAIC.
+
+    Fits every number, prints a table, and writes RUN: the recommended model as a run folder, selection.csv and
+    selection.png. Recommended are the fewest components within one standard error of the best WAIC.
+    """
+    from vedute.choice import select_components, table
+    from vedute.data.study import Study
+
+    wanted = parse_components(components)
+    _refuse(out, force)
+    given = {name: value for name, value in options.items() if value is not None}
+    if scalings:
+        given["scalings"] = tuple(None if name == "none" else name for name in scalings)
+    loaded = Study.load(study)
+    with _progress() as on_fit:
+        found = select_components(loaded, wanted, starts=starts, seed=seed, jobs=jobs, on_fit=on_fit, **given)
+    _write(out, found, loaded.text, table(found).to_csv(index=False))
+    _tell(found, out, as_json)
+
+
+def _refuse(out: Path, force: bool) -> None:
+    from vedute.federation.store import Stage, stage
+
+    if stage(out) is not Stage.NEW and not force:
+        raise UserError(f"{out}: there is a run already; choose another folder, or replace it with --force")
+
+
+def _write(out: Path, selection: Selection, study: str, table: str) -> None:
+    from vedute.cli.select_figure import figure_png
+    from vedute.data.files import write_whole
+    from vedute.federation import store
+
+    chosen = selection.choices[selection.recommended]
+    run = store.Run(selection.model, selection.histories[selection.recommended], chosen.converged)
+    with store.opened(out):
+        store.begin(out, study, selection.model.settings)
+        write_whole(out / TABLE, table.encode())
+        write_whole(out / FIGURE, figure_png(selection))
+        store.finish(out, run)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    parts = (TextColumn("fit {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _tell(selection: Selection, out: Path, as_json: bool) -> None:
+    chosen = selection.choices[selection.recommended]
+    if as_json:
+        rows = [asdict(choice) for choice in selection.choices]
+        summary = {"components": chosen.components, "scaling": chosen.scaling, "run": str(out), "choices": rows}
+        click.echo(json.dumps(summary, ensure_ascii=False))
+        return
+    head = ("components", "scaling", "WAIC", "se", "difference", "se", "parameters", "MAE", "rounds")
+    widths = (10, 15, 12, 8, 12, 8, 10, 7, 6)
+    click.echo("  ".join(name.rjust(width) for name, width in zip(head, widths, strict=True)))
+    for i, choice in enumerate(selection.choices):
+        cells = (
+            str(choice.components), str(choice.scaling or "none"), f"{choice.waic:.1f}", f"{choice.se:.1f}",
+            f"{choice.difference:.1f}", f"{choice.difference_se:.1f}", f"{choice.p_waic:.0f}", f"{choice.mae:.4f}",
+            f"{choice.rounds}" + ("" if choice.converged else "+"),
+        )  # fmt: skip
+        mark = "  <- recommended" if i == selection.recommended else "  (best WAIC)" if i == selection.best else ""
+        click.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)) + mark)
+    click.echo(f"{chosen.components} components: the fewest within one standard error of the best WAIC: {out}")
