@@ -232,6 +232,28 @@ def test_a_failing_disk_hands_out_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         ledger.release("a", "q", making(), BUDGET, SUBJECT)
 
 
+def test_a_run_killed_while_the_line_is_written_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "l.jsonl"
+    ledger = Ledger("nice", "data", path)
+    ledger.release("a", "q", making(), BUDGET, SUBJECT)
+    real = os.fsync
+
+    def dies_on_the_ledger(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == path.stat().st_ino:
+            path.write_bytes(path.read_bytes()[:-20])  # half a line is all that reached the disk
+            raise OSError("killed")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", dies_on_the_ledger)
+    with pytest.raises(OSError, match="killed"):
+        ledger.release("b", "q", making(), BUDGET, SUBJECT)
+    monkeypatch.undo()
+    reopened = Ledger("nice", "data", path)
+    assert [entry.key for entry in reopened.entries()] == ["a"]
+    reopened.release("b", "q", making(), BUDGET, SUBJECT)
+    assert [entry.key for entry in Ledger("nice", "data", path).entries()] == ["a", "b"]
+
+
 SENDER = """
     import sys
     from pathlib import Path

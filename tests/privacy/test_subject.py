@@ -59,6 +59,13 @@ def test_the_matrix_is_the_sum_over_rows_done_slowly() -> None:
     assert found.told().shrunk > 0
 
 
+def test_a_value_outside_its_range_counts_as_the_end_of_it() -> None:
+    bound = subject.make_bound(LAYOUT, 2.0)  # nobody is shrunk, so that the cells alone are seen
+    outside = {"A": np.array([[50.0, -7.0, 20.0]]), "B": np.array([[np.inf, 150.0]])}
+    at_the_end = {"A": np.array([[1.0, -5.0, 20.0]]), "B": np.array([[2.0, 150.0]])}
+    assert np.array_equal(moments(outside, bound), moments(at_the_end, bound))
+
+
 def test_sums_are_exact_whatever_order_and_chunks() -> None:
     views = rows(500, 1)
     bound = subject.make_bound(LAYOUT, None)
