@@ -231,3 +231,19 @@ def test_narrow_columns_have_no_spread():
     squares = bunch.squares[0, 5:].sum() + N * (gap**2).sum() - 2 * np.sum(rows * T) + np.sum((rows @ X) * rows)
     expected = (squares + 2 * np.trace(H @ X) + 2 * prior.beta[1]) / (2 * N + 2 * (prior.alpha[1] + 1))
     assert state.sigma2[0, 1] == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_feature_that_nobody_saw_changes_nothing_even_without_a_prior_of_its_mean(spread):
+    views = draw((5, 4), n=30)
+    prior, start = some_prior(bunch_of(views).layout, Q, tau2=0.5), some_state(bunch_of(views).layout, Q)
+    prior = replace(prior, precision_mu=np.zeros(2))
+    rule = LocalRule(spread=spread)
+    expected = fit(bunch_of(views), prior, start, rule, 5)
+    blank = bunch_of({"v0": views["v0"], "v1": np.column_stack([views["v1"], np.full(30, np.nan)])})
+    more = replace(prior, mu=np.append(prior.mu, [[7.0]], axis=1), W=np.append(prior.W, np.ones((1, 1, Q)), axis=1))
+    begin = replace(start, mu=np.append(start.mu, [[7.0]], axis=1), W=np.append(start.W, np.ones((1, 1, Q)), axis=1))
+    found = fit(blank, more, begin, rule, 5)
+    assert np.allclose(found.sigma2, expected.sigma2, rtol=1e-10)
+    assert np.allclose(found.W[:, :9], expected.W, rtol=1e-10, atol=1e-10)
+    assert np.allclose(found.m, expected.m, atol=1e-10)
