@@ -7,6 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 import click
@@ -74,6 +75,8 @@ def main(args: Sequence[str] | None = None) -> None:
 def run(words: Sequence[str]) -> int:
     """Run one command; the exit status."""
     debug = "--debug" in words
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the screen cannot show is no reason to fail
     with warnings.catch_warnings():
         _plain_warnings(debug)
         try:

@@ -55,7 +55,7 @@ class Application:
                 table = self.study.read(center)
                 yield Part(center, table.ids, table.groups, self._ordered(table.views), self.who[center])
             return
-        bounds = {name: view.bounds for name, view in self.study.views.items() if view.ranges}
+        bounds = {name: b for name, view in self.study.views.items() if (b := view.bounds) is not None}
         for pool in self.study.pools:
             if wanted & set(pool.centers):
                 for chunk in stream(pool, bounds):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from vedute.data.check import CheckReport
     from vedute.data.study import Study
 
-WIDE = 160  # characters of a table in a file or pipe
 MOST_COLUMNS = 300
 
 
@@ -70,10 +68,11 @@ def inspected(study: Study) -> tuple[list[str], list[str]]:
 
 def print_tables(report: CheckReport) -> None:
     """One table of centers by views, one of columns."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    from vedute.cli.screen import screen
+
+    console = screen()
     views = list(dict.fromkeys(view for center in report.centers for view in center.views))
     table = Table("center", "subjects", *views, title=f"{report.study}: subjects with each view (empty cells)")
     for center in report.centers:

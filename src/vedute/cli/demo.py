@@ -23,10 +23,7 @@ FIGURE = "latent.png"
 @json_option
 def command(out: Path, as_json: bool) -> None:
     """Fit a synthetic and a real study over three centers each; print a table and draw the latent spaces."""
-    import sys
-
-    from rich.console import Console
-
+    from vedute.cli.screen import screen
     from vedute.data.files import placed, said_plainly
     from vedute.demo import breast_cancer, synthetic
     from vedute.demo_figure import draw
@@ -39,7 +36,7 @@ def command(out: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([as_data(outcome) for outcome in outcomes], indent=2))
         return
-    Console(width=None if sys.stdout.isatty() else 120).print(table(outcomes))
+    screen().print(table(outcomes))
     click.echo(f"figure: {out / FIGURE}")
 
 
