@@ -247,3 +247,16 @@ def test_a_feature_that_nobody_saw_changes_nothing_even_without_a_prior_of_its_m
     assert np.allclose(found.sigma2, expected.sigma2, rtol=1e-10)
     assert np.allclose(found.W[:, :9], expected.W, rtol=1e-10, atol=1e-10)
     assert np.allclose(found.m, expected.m, atol=1e-10)
+
+
+@pytest.mark.parametrize("prior_of", [flat_prior, some_prior])
+def test_the_short_form_for_complete_data_is_the_general_iteration(prior_of):
+    """`fit` takes core/complete.py for the paper's rule on complete rows; `iterate` is the form for all patterns."""
+    bunch = bunch_of(*(draw((5, 4, 3), n=30, seed=s) for s in (0, 1, 2)))
+    prior, start = prior_of(bunch.layout, Q), started(bunch.layout, Q, B=3)
+    short = fit(bunch, prior, start, PAPER, 4)
+    general = start
+    for _ in range(4):
+        general = iterate(bunch, prior, general, PAPER)
+    for part in ("mu", "W", "sigma2", "m", "cov"):
+        assert np.allclose(getattr(short, part), getattr(general, part), rtol=1e-12, atol=1e-13), part

@@ -15,7 +15,7 @@ from vedute.core.master import MasterRule, change, inverse_gamma_shape
 from vedute.core.params import GlobalPrior, flat_view_prior
 from vedute.core.rotation import find_rotation
 from vedute.core.stats import from_rows
-from vedute.core.streams import stream
+from vedute.core.streams import RoundStream, stream
 from vedute.data.synthetic import make_hierarchical
 from vedute.federation import loop
 from vedute.federation.center import Center, Plan, make_center, run_round
@@ -89,7 +89,7 @@ def the_papers_starts(seed):
         return W, rng.uniform(0.1, 0.5)
 
     def redraw(round_, center, view, prior):
-        rng = stream(seed, "redraw", center, view, round_)
+        rng = RoundStream(seed, "redraw", center, view).at(round_)
         W = prior.W + np.sqrt(prior.sigma2_W) * rng.standard_normal(prior.W.shape)
         W[:, ref.free_columns(*prior.W.shape) :] = 0
         return W, prior.beta / rng.standard_gamma(prior.alpha)

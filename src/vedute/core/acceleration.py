@@ -1,8 +1,8 @@
 """Fewer rounds: Anderson's extrapolation of the master's fixed-point iteration.
 
 The rounds iterate a map theta -> g(theta) whose slowest directions shrink by a few per cent a round. From the last
-few residuals g(theta) - theta, least squares finds the combination that would have cancelled them, and the next prior
-is the same combination of the g's. The fixed points are those of the plain rounds; a step that does not pay is forgotten.
+few residuals g(theta) - theta, least squares finds the combination that would have cancelled them; the next prior is
+the same combination of the g's. The fixed points are those of the plain rounds; a step that does not pay is forgotten.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vedute.core import complete
 from vedute.core.bunch import Bunch, StackedPrior
 from vedute.core.means import joint_means, marginal_means, precisions, times
 from vedute.core.params import Array
@@ -211,7 +212,30 @@ def _unexplained(bunch: Bunch, prior: StackedPrior, sigma2: Array, H: Array, rid
 
 def fit(bunch: Bunch, prior: StackedPrior, start: State, rule: LocalRule, iterations: int) -> State:
     """Run the local iterations of one round."""
+    narrow = rule.narrow and min(bunch.layout.sizes) <= start.W.shape[-1]
+    expand = rule.expand and not (prior.precision_W.any() or prior.precision_mu.any())
+    if bunch.single and rule.mean == "marginal" and not (rule.spread or narrow or expand) and bunch.weight.max() == 1.0:
+        return _fit_complete(bunch, prior, start, iterations)
     state = start
     for _ in range(iterations):
         state = iterate(bunch, prior, state, rule)
     return state
+
+
+def _fit_complete(bunch: Bunch, prior: StackedPrior, start: State, iterations: int) -> State:
+    """The same for the paper's iteration on complete data, where all centers and views fit into the same operations."""
+    B, _, q = start.W.shape
+    K, d = len(bunch.layout.sizes), max(bunch.layout.sizes)
+    where = complete.positions(bunch)
+    fixed = complete.pad(bunch, prior)
+    padded = np.zeros((B, K * d, q))
+    padded[:, where] = start.W
+    W: Array = padded.reshape(B, K, d, q)
+    sigma2, eye = start.sigma2, np.eye(q)
+    for _ in range(iterations):
+        before = sigma2
+        W, sigma2, rest, H = complete.iterate(fixed, prior, W, sigma2, eye)
+        sigma2 = np.maximum(sigma2, SIGMA2_FLOOR)
+    mu = bunch.mean[:, 0] - rest.reshape(B, K * d)[:, where]
+    cov = before[:, bunch.class_view, None, None] * H[:, bunch.class_view]
+    return State(mu, W.reshape(B, K * d, q)[:, where], sigma2, np.zeros((B, q)), cov)

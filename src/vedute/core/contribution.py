@@ -46,7 +46,7 @@ class Contribution:
     sq_m: Array  # (q, q) sum of m_c m_c'
     var_m: Array  # (q, q) sum of their posterior covariances
     subjects: float  # how many
-    sq_x: Array  # (q, q) sum over subjects of <(x - m_c)(x - m_c)'>
+    sq_x: Array  # (q, q) sum over subjects of <(x - m_c)(x - m_c)'> (0: plug-in)
 
     def __add__(self, other: Contribution) -> Contribution:
         views = dict(self.views)
@@ -75,11 +75,11 @@ def contributions(
         a = np.maximum(prior.alpha + half_cells, 0.5)
         b = state.sigma2 * (a + 1.0)  # sigma2 is the mode b / (a + 1)
         precision, log_sigma2 = a / b, np.log(b) - digamma(a)
+        sq_x = _latent_scatter(bunch, prior, state, rule)
     else:
         var_mu, var_W, mu_gain = np.zeros_like(sq_mu), np.zeros_like(sq_W), np.ones_like(sq_mu)
-        var_m = np.zeros((len(sq_mu), q, q))
+        var_m = sq_x = np.zeros((len(sq_mu), q, q))
         precision, log_sigma2 = 1.0 / state.sigma2, np.log(state.sigma2)
-    sq_x = _latent_scatter(bunch, prior, state, rule)
     found = []
     for c in range(len(d_mu)):
         views = {

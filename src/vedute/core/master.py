@@ -47,7 +47,7 @@ def inverse_gamma_shape(mean_precision: float, mean_log: float) -> float:
     return float(min(alpha, ALPHA_CEILING))
 
 
-def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> tuple[GlobalPrior, Array]:
+def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> tuple[GlobalPrior, Array | None]:
     """The next global prior; a view that nobody contributed to this round keeps its prior, but for the origin."""
     # The mean of the m_c belongs into mu~. EM would bring it there too, but in a thousand rounds. It is a new origin of
     # the latent space, so it moves all views, those without a contribution too.
@@ -58,7 +58,7 @@ def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> tu
         views[name] = replace(step, mu=step.mu + old.W @ shift)
     tau2 = _tau2(prior, total, rule)
     if not rule.expand:
-        return GlobalPrior(views, tau2), np.eye(prior.q)
+        return GlobalPrior(views, tau2), None
     L = rescaling(prior, total)
     return GlobalPrior({name: replace(view, W=view.W @ L) for name, view in views.items()}, tau2), L
 
@@ -102,16 +102,21 @@ def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> View
         return _alone(old, part)
     cells = float(part.count.sum())
     share = np.maximum(part.count, 1.0)
-    variance_gain_mu = _gain(part.var_mu, cells * old.sigma2_mu)
-    variance_gain_W = _gain(float(np.trace(part.var_W)), cells * columns * old.sigma2_W)
-    gain_mu = max(part.mu_gain / n, LEAST_GAIN)
     left_mu = part.sq_mu - float((part.d_mu**2 / share).sum())
     left_W = float(np.trace(part.sq_W)) - float((part.d_W**2 / share[:, None]).sum())
     alpha, beta = _noise(old, part, n, rule)
+    d_mu, d_W = part.d_mu / share, part.d_W / share[:, None]
+    if not rule.posterior:
+        s2_mu, s2_W = left_mu / cells, left_W / max(cells * columns, 1.0)
+        floored = max(s2_mu, VARIANCE_FLOOR), max(s2_W, VARIANCE_FLOOR)
+        return ViewPrior(old.mu + d_mu, old.W + d_W, *floored, alpha, beta, n)
+    gain_mu = max(part.mu_gain / n, LEAST_GAIN)
+    variance_gain_mu = _gain(part.var_mu, cells * old.sigma2_mu)
+    variance_gain_W = _gain(float(np.trace(part.var_W)), cells * columns * old.sigma2_W)
     turned = old.W @ part.turn / n  # a rotation of the latent space is no pull of the data: it is not stretched
     return ViewPrior(
-        mu=old.mu + part.d_mu / share / gain_mu,
-        W=old.W + turned + (part.d_W / share[:, None] - turned) @ _stretch(part.var_W / (cells * old.sigma2_W)),
+        mu=old.mu + d_mu / gain_mu,
+        W=old.W + turned + (d_W - turned) @ _stretch(part.var_W / (cells * old.sigma2_W)),
         sigma2_mu=max(left_mu / (cells * variance_gain_mu), _floor(old.sigma2_mu, gain_mu)),
         sigma2_W=max(left_W / max(cells * columns * variance_gain_W, 1.0), _floor(old.sigma2_W, variance_gain_W)),
         alpha=alpha,
@@ -124,8 +129,7 @@ def _gain(variance: float, prior_variance: float) -> float:
     """The share of what is known that comes from the data, not from the prior: 1 - V / (prior variance).
 
     EM would take the plain mean of the deviations and add V to their squares. Both steps have the same fixed points as
-    the ones here, divided by this gain (MacKay's for the variances), but crawl where the prior is sharp. With the
-    paper's plug-in V is zero and the gain is one.
+    the ones here, divided by this gain (MacKay's for the variances), but crawl where the prior is sharp.
     """
     return max(1.0 - variance / prior_variance, LEAST_GAIN)
 

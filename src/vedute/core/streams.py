@@ -9,6 +9,26 @@ import numpy as np
 
 def stream(seed: int, *key: str | int) -> np.random.Generator:
     """A generator that depends on the seed and on the words of the key alone."""
-    words = "\x1f".join(str(part) for part in key).encode()
-    digest = hashlib.sha256(words).digest()
-    return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
+    return np.random.Generator(np.random.Philox(key=_hashed(seed, key)))
+
+
+class RoundStream:
+    """A stream with a part for each round: the generator's counter is set, not run, so that any round comes at once."""
+
+    def __init__(self, seed: int, *key: str | int) -> None:
+        self._bits = np.random.Philox(key=_hashed(seed, key))
+        self._generator = np.random.Generator(self._bits)
+        self._state = self._bits.state
+
+    def at(self, round_: int) -> np.random.Generator:
+        """The generator at the beginning of a round's part; valid until the next call."""
+        counter = self._state["state"]["counter"]
+        counter[:] = 0
+        counter[3] = round_
+        self._bits.state = self._state
+        return self._generator
+
+
+def _hashed(seed: int, key: tuple[str | int, ...]) -> int:
+    words = "\x1f".join(str(part) for part in (seed, *key)).encode()
+    return int.from_bytes(hashlib.sha256(words).digest()[:16], "big")

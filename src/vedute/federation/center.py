@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vedute.core.alignment import align, rebased
-from vedute.core.bunch import StackedPrior, make_bunch, shape_key, stack_prior
+from vedute.core.bunch import Bunch, StackedPrior, make_bunch, shape_key, stack_prior
 from vedute.core.center import LocalRule, State, fit, free_columns
 from vedute.core.contribution import Contribution, contributions
 from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.core.rotation import Rotation, Turned, find_rotation, turn
 from vedute.core.stats import Statistics
-from vedute.core.streams import stream
+from vedute.core.streams import RoundStream, stream
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,13 @@ class Center:
     iterations: int | None = None  # a number of local iterations of its own, for a slower or larger center
     state: State | None = None
     rotation: Rotation | None = None
+    streams: dict[tuple[int, str], RoundStream] = field(default_factory=dict, repr=False)
+
+    def redraws(self, seed: int, view: str) -> RoundStream:
+        """The random stream from which a view's parameters are drawn anew each round (paper preset)."""
+        if (seed, view) not in self.streams:
+            self.streams[seed, view] = RoundStream(seed, "redraw", self.name, view)
+        return self.streams[seed, view]
 
     def parameters(self) -> CenterParams:
         """The center's own parameters after the last round."""
@@ -62,11 +69,17 @@ def make_center(name: str, statistics: Statistics, q: int, iterations: int | Non
 
 
 def run_round(
-    centers: Sequence[Center], prior: GlobalPrior, plan: Plan, round_: int, basis: Array | None = None
+    centers: Sequence[Center],
+    prior: GlobalPrior,
+    plan: Plan,
+    round_: int,
+    basis: Array | None = None,
+    bunch: Bunch | None = None,
 ) -> list[Contribution]:
     """The local steps of one round for centers that :func:`groups` found alike; each keeps its new state.
 
-    ``basis`` is the change of latent basis that the prior was written in since the centers' states.
+    ``basis`` is the change of latent basis that the prior was written in since the centers' states; ``bunch`` are the
+    centers' statistics, where they were stacked before.
     """
     if basis is not None:
         for center in centers:
@@ -77,8 +90,7 @@ def run_round(
     rotation = centers[0].rotation
     turned: Turned | None = None
     if rotation is None:
-        bunch = make_bunch([center.statistics for center in centers])
-        local_prior = stacked
+        bunch, local_prior = bunch or stack(centers), stacked
     else:
         turned = turn(rotation, stacked, start)
         bunch, local_prior, start = turned.bunch, turned.prior, turned.start
@@ -93,6 +105,11 @@ def run_round(
     for c, center in enumerate(centers):
         center.state = _part(state, c)
     return shared
+
+
+def stack(centers: Sequence[Center]) -> Bunch:
+    """The statistics of alike centers as one bunch."""
+    return make_bunch([center.statistics for center in centers])
 
 
 def groups(centers: Sequence[Center], plan: Plan) -> list[list[Center]]:
@@ -148,7 +165,7 @@ def _drawn_start(center: Center, prior: StackedPrior, plan: Plan, round_: int) -
     layout = center.statistics.layout
     W, sigma2 = np.empty((layout.total, plan.q)), np.empty(len(layout.names))
     for k, (name, columns) in enumerate(layout.slices.items()):
-        rng = stream(plan.seed, "redraw", center.name, name, round_)
+        rng = center.redraws(plan.seed, name).at(round_)
         sd = 0.0 if prior.precision_W[k] == 0 else prior.precision_W[k] ** -0.5
         W[columns] = prior.W[0, columns] + sd * rng.standard_normal((layout.sizes[k], plan.q))
         sigma2[k] = prior.beta[k] / rng.standard_gamma(prior.alpha[k])

@@ -13,10 +13,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vedute.core.acceleration import Memory, accelerate
+from vedute.core.bunch import Bunch
 from vedute.core.contribution import Contribution
 from vedute.core.master import MasterRule, change, master_step
 from vedute.core.params import Array, GlobalPrior
-from vedute.federation.center import Center, Plan, groups, run_round
+from vedute.federation.center import Center, Plan, groups, run_round, stack
 
 NOTHING = Memory()
 WORTH_A_THREAD = 1 << 22  # multiplications of one local iteration below which a thread costs more than it saves
@@ -60,12 +61,14 @@ def rounds(
     """Send the prior out, add what comes back, take the master's step; until it settles or the rounds run out."""
     ordered = sorted(centers, key=lambda center: center.name)
     progress = resume or Progress(start)
+    work = [Group(tuple(group), None if group[0].rotation else stack(group)) for group in groups(ordered, plan)]
+    travels = (0, 0)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         for r in range(len(progress.history) + 1, n_rounds + 1):
             if progress.converged:
                 break
             began = perf_counter()
-            shared = local_steps(ordered, progress, plan, r, pool, threads)
+            shared = local_steps(work, progress, plan, r, pool, threads)
             total = reduce(add, (shared[center.name] for center in ordered))
             prior, basis = master_step(progress.prior, total, rule)
             moved = change(progress.prior, prior)
@@ -73,38 +76,42 @@ def rounds(
             memory = progress.memory
             if rule.accelerate and not settled:
                 prior, memory = accelerate(memory, progress.prior, prior)
-            record = Record(
-                r, moved, perf_counter() - began,
-                sum(nbytes(part) for part in shared.values()), nbytes(progress.prior) * len(ordered), tuple(shared),
-            )  # fmt: skip
+            travels = travels if any(travels) else (nbytes(shared), nbytes(prior) * len(ordered))
+            record = Record(r, moved, perf_counter() - began, *travels, tuple(shared))
             progress = Progress(prior, (*progress.history, record), settled, memory, basis)
             if on_round is not None:
                 on_round(progress)
     return progress
 
 
+@dataclass(frozen=True)
+class Group:
+    """Centers that are computed as one, and their stacked statistics (None: rotated anew every round)."""
+
+    centers: tuple[Center, ...]
+    bunch: Bunch | None
+
+    def weight(self, q: int) -> int:
+        """Multiplications of one local iteration, roughly."""
+        rows, features = (int(size) for size in self.centers[0].statistics.factor.shape)
+        patterns = len(self.centers[0].statistics.n)
+        return len(self.centers) * (rows * features + patterns * q * q * features) * q
+
+
 def local_steps(
-    centers: Sequence[Center],
-    progress: Progress,
-    plan: Plan,
-    round_: int,
-    pool: ThreadPoolExecutor,
-    threads: int,
+    work: Sequence[Group], progress: Progress, plan: Plan, round_: int, pool: ThreadPoolExecutor, threads: int
 ) -> Mapping[str, Contribution]:
     """One round of all centers; large ones on threads of their own. The bits do not depend on the threads."""
-    work = groups(centers, plan)
-    heavy = threads > 1 and len(work) > 1 and any(_weight(group, plan) > WORTH_A_THREAD for group in work)
-    run = pool.map if heavy else map
-    results = run(lambda group: run_round(group, progress.prior, plan, round_, progress.basis), work)
-    found = {
-        c.name: part for group, parts in zip(work, results, strict=True) for c, part in zip(group, parts, strict=True)
-    }
-    return {center.name: found[center.name] for center in centers}
 
+    def run(group: Group) -> list[Contribution]:
+        return run_round(group.centers, progress.prior, plan, round_, progress.basis, group.bunch)
 
-def _weight(group: Sequence[Center], plan: Plan) -> int:
-    rows, features = (int(size) for size in group[0].statistics.factor.shape)
-    return len(group) * (rows * features + len(group[0].statistics.n) * plan.q * plan.q * features) * plan.q
+    heavy = threads > 1 and len(work) > 1 and any(group.weight(plan.q) > WORTH_A_THREAD for group in work)
+    results = (pool.map if heavy else map)(run, work)
+    pairs = [
+        pair for group, parts in zip(work, results, strict=True) for pair in zip(group.centers, parts, strict=True)
+    ]
+    return {center.name: part for center, part in sorted(pairs, key=lambda pair: pair[0].name)}
 
 
 def nbytes(value: object) -> int:

@@ -73,7 +73,7 @@ class Settings:
         return MasterRule(
             posterior=self._correction(self.posterior_variances),
             case_mix=self._correction(self.case_mix),
-            expand=not self.paper,
+            expand=not self.paper and self._correction(self.posterior_variances),
             accelerate=not self.paper,
             narrow=self.paper,
         )
