@@ -96,6 +96,16 @@ def test_a_text_that_is_not_utf8_far_down_is_found(write):
     assert "a.csv: line 60002, column 'id': not UTF-8 text" in message
 
 
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("row", "part"), [(",1,2\n", "'id': the id is empty"), ("x,1,-inf\n", "'sbp': '-inf' is infinite")]
+)
+def test_the_line_is_right_also_in_a_later_chunk_and_behind_empty_lines(write, row, part):
+    rows = "".join(f"s{i},{i},{i}\n" for i in range(100))
+    write("a.csv", "id,age,sbp\n" + rows + "\n\n" + row)
+    assert f"a.csv: line 104, column {part}" in refused(write("s.toml", "[centers.nice.files]\nA='a.csv'\n"))
+
+
 def test_a_missing_file_and_a_directory(write, tmp_path):
     write("subjects.csv", SUBJECTS)
     (tmp_path / "b.csv").mkdir()
@@ -137,6 +147,7 @@ def test_an_id_that_only_one_of_several_views_knows(write):
     ("content", "part"),
     [
         ("id,site\na,nice\nb,\nc,nice\n", "subjects.csv: line 3, column 'site': the subject has no center"),
+        ("id,site\na,\nb,nice\nc,nice\n", "subjects.csv: line 2, column 'site': the subject has no center"),
         ("id,site\na,nice\na,nice\n", "subjects.csv: column 'id': ids occur more than once: 'a' (lines 2 and 3)"),
         ("id,site\n", "subjects.csv: lists no subject"),
         ("id,site\na,nice,x\n", "subjects.csv: line 2: 3 cells where the header has 2"),

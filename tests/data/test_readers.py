@@ -60,6 +60,15 @@ def test_quoted_headers_may_hold_delimiters_quotes_and_line_breaks(write):
 
 
 @pytest.mark.usefixtures("small_chunks")
+def test_quoted_ids_may_hold_line_breaks_anywhere_in_the_file(write):
+    names = [f"room {i}\nbed {i % 7}" for i in range(200)]
+    path = write("t.csv", "id,age,sbp\n" + "".join(f'"{name}",{i},{-i}\n' for i, name in enumerate(names)))
+    labels, block, _ = read_all(path)
+    assert labels == names
+    np.testing.assert_array_equal(block, [[i, -i] for i in range(200)])
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_compressed_text_is_read_and_several_gzip_members_are_one_file(write):
     path = write("t.csv.gz", gzip.compress(b"id,age,sbp\na,63.5,145\n") + gzip.compress(b"b,,-.25\nc,41,\n"))
     labels, block, _ = read_all(path)

@@ -221,8 +221,13 @@ def test_a_node_adds_its_files_to_the_shared_study(write):
     assert study.privacy == PrivacySettings("subject", 1.0)
     assert Study.load_shared(shared).centers == ()
     assert Study.load_shared(shared).privacy.epsilon == 5.0
-    with pytest.raises(UserError, match="center is missing"):
-        Study.load_node(shared, write("home/bad.toml", "[files]\nA='a.csv'\n"))
+    with pytest.raises(UserError) as refused:
+        Study.load_node(shared, write("home/bad.toml", "[files]\nC='a.csv'\n[privacy]\nepsilon='x'\n"))
+    told = str(refused.value)
+    assert "bad.toml: center is missing" in told
+    assert "bad.toml: [files] C: there is no [views.C]" in told
+    assert "bad.toml: [files] names no file" in told
+    assert "bad.toml: [privacy] epsilon: 'x' is not a number above 0" in told
     with pytest.raises(UserError, match="names no columns"):
         Study.load_shared(write("open.toml", "[views.A]\n"))
 

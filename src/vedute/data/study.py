@@ -90,7 +90,7 @@ class Study:
         for message in name_problems([center], "center", home.name):
             problems.add(message)
         body = {key: value for key, value in raw.items() if key in {"files", "subjects"}}
-        source = parser.center(center, body, parser.word(raw, "id", "the node file") or "id", said.views)
+        source = parser.center(center, body, parser.word(raw, "id", "the node file") or "id", said.views, "")
         said = replace(said, sources=(Source(center, source.files, source.subjects),))
         if "privacy" in raw:
             own = parse_privacy(parser.table(raw, "privacy", "[privacy]"), problems, home.name)

@@ -140,8 +140,9 @@ class StudyParser:
             self.say("holds both [files] with [subjects] and [centers.NAME.files]; keep one of the two forms")
             return ()
         if "centers" in raw:
-            found = [self.center(name, body, id_name, views) for name, body in self.tables(raw, "centers")]
-            for message in name_problems([name for name, _ in self.tables(raw, "centers")], "center", self.file):
+            bodies = self.tables(raw, "centers")
+            found = [self.center(name, body, id_name, views, f"centers.{name}.") for name, body in bodies]
+            for message in name_problems([name for name, _ in bodies], "center", self.file):
                 self.problems.add(message)
             return tuple(found)
         if not pooled:
@@ -154,16 +155,16 @@ class StudyParser:
         files = self.files(self.table(raw, "files", "[files]"), "[files]", id_name, views)
         return (Source(None, files, subjects),)
 
-    def center(self, name: str, body: Raw, id_name: str, views: Mapping[str, ViewText]) -> Source:
-        """[centers.NAME]."""
-        self.known_keys(body, f"[centers.{name}]", ("files", "subjects"))
-        where = f"[centers.{name}.files]"
+    def center(self, name: str, body: Raw, id_name: str, views: Mapping[str, ViewText], above: str) -> Source:
+        """[centers.NAME]; ``above`` is what its tables are called in front: nothing in the file of a node."""
+        self.known_keys(body, f"[{above.rstrip('.')}]", ("files", "subjects"))
+        where = f"[{above}files]"
         files = self.files(self.table(body, "files", where), where, id_name, views)
         if not files:
             self.say(f"{where} names no file; name the file of a view, or remove the center")
         subjects = None
         if "subjects" in body:
-            where = f"[centers.{name}.subjects]"
+            where = f"[{above}subjects]"
             subjects = self.subjects(self.table(body, "subjects", where), where, id_name, False)
         return Source(name, files, subjects)
 
