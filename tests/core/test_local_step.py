@@ -88,6 +88,21 @@ def test_one_view_without_priors_is_closed_form_ppca(rule):
     assert state.sigma2[0, 0] == pytest.approx(noise, rel=1e-9)
 
 
+def test_expansion_gives_x_the_covariance_that_the_e_step_found():
+    """W W' becomes W Cov(x) W': the same model of the rows, with x of variance one again."""
+    views = with_holes(draw(n=80))
+    bunch = bunch_of(views)
+    prior, start = flat_prior(bunch.layout, Q), some_state(bunch.layout, Q)
+    kept, expanded = (iterate(bunch, prior, start, LocalRule(spread=False, expand=e)) for e in (False, True))
+    inv = 1.0 / start.sigma2[:, bunch.layout.view_of]
+    P, h = precisions(bunch, start.W, start.W * inv[..., None], None)
+    means = joint_means(bunch, prior, start.W, inv, P, h)
+    moments = e_step(bunch, start.W, inv, P, h, prior.mu + means.delta, means.m)
+    covariance = moments.XX[0].sum(axis=0) / bunch.n.sum()
+    assert np.abs(np.einsum("p,pa->a", bunch.n[0], moments.x[0])).max() < 1e-10  # the mean step left x no mean
+    assert np.allclose(expanded.W[0] @ expanded.W[0].T, kept.W[0] @ covariance @ kept.W[0].T, atol=1e-10)
+
+
 def test_expansion_changes_the_path_but_not_the_end():
     bunch = bunch_of(draw(n=80))
     prior, start = flat_prior(bunch.layout, Q), some_state(bunch.layout, Q)
@@ -226,8 +241,13 @@ def test_narrow_columns_have_no_spread():
     N, x, gap = bunch.n[0, 0], moments.x[0, 0, 0], (bunch.mean[0, 0] - prior.mu[0])[5:]
     X = np.array([[moments.XX[0, 0, 0, 0], N * x], [N * x, N]])
     T = np.column_stack([moments.TX[0, 5:, 0] + N * gap * x, N * gap])
-    rows = np.column_stack([state.W[0, 5:, 0], state.mu[0, 5:] - prior.mu[0, 5:]])
-    H = state.cov[0, bunch.class_of[5]][np.ix_([0, 2], [0, 2])]
+    ridge = start.sigma2[0, 1] * np.array([prior.precision_W[1], prior.precision_mu[1]])
+    H = np.linalg.inv(X + np.diag(ridge))
+    rows = (T + np.column_stack([ridge[0] * prior.W[0, 5:, 0], np.zeros(2)])) @ H
+    assert np.allclose(state.W[0, 5:, 0], rows[:, 0], atol=1e-12)
+    assert np.allclose(state.mu[0, 5:] - prior.mu[0, 5:], rows[:, 1], atol=1e-12)
+    H = H * start.sigma2[0, 1]
+    assert np.allclose(state.cov[0, bunch.class_of[5]][np.ix_([0, 2], [0, 2])], H, atol=1e-12)
     squares = bunch.squares[0, 5:].sum() + N * (gap**2).sum() - 2 * np.sum(rows * T) + np.sum((rows @ X) * rows)
     expected = (squares + 2 * np.trace(H @ X) + 2 * prior.beta[1]) / (2 * N + 2 * (prior.alpha[1] + 1))
     assert state.sigma2[0, 1] == pytest.approx(expected, rel=1e-10)
