@@ -18,6 +18,7 @@ from vedute.core.master import (
     change,
     inverse_gamma_shape,
     master_step,
+    rescaling,
     unbiased,
 )
 from vedute.core.params import GlobalPrior, ViewPrior, flat_view_prior
@@ -219,3 +220,67 @@ def test_change_ignores_rotations_and_sees_everything_else():
 def test_the_first_step_away_from_a_flat_prior_counts_as_change():
     flat = GlobalPrior({"v": flat_view_prior(D, Q)})
     assert change(flat, prior_like()) == np.inf
+
+
+def spread_out(prior, **changes):
+    """A sum of five centers with posterior spreads."""
+    total = reduce(add, (share(prior, *center) for center in locals_()))
+    view = replace(total.views["v"], **changes)
+    return replace(total, views={"v": view}), view
+
+
+def test_steps_are_stretched_by_what_the_prior_held_back():
+    """EM's step of a mean is the gain times Newton's; the variance then solves s2 = (squares + V) / cells."""
+    prior = prior_like()
+    old, n, cells = prior.views["v"], 5, 5 * D
+    var_W = np.array([[0.5, 0.2], [0.2, 0.9]])
+    total, part = spread_out(prior, mu_gain=0.8 * n, var_mu=0.3, var_W=var_W, noise_gain=0.5 * n)
+    step = step_of(prior, total, DEFAULT).views["v"]
+    assert np.allclose(step.mu - old.mu, part.d_mu / n / 0.8)
+    assert np.allclose((step.W - old.W) @ (np.eye(Q) - var_W / (cells * 0.2)), part.d_W / n)
+    left_mu = part.sq_mu - (part.d_mu**2).sum() / n
+    left_W = np.trace(part.sq_W) - (part.d_W**2).sum() / n
+    assert step.sigma2_mu == pytest.approx(left_mu / (cells - 0.3 / 0.3))
+    assert step.sigma2_W == pytest.approx(left_W / (cells * Q - np.trace(var_W) / 0.2))
+    before = old.alpha / old.beta
+    stretched = before * np.exp(np.clip(2 * np.log(part.precision / n / before), -1, 1))
+    assert step.alpha / step.beta == pytest.approx(stretched)
+
+
+def test_rotations_of_the_centers_are_followed_but_not_stretched():
+    prior = prior_like()
+    old = prior.views["v"]
+    turn = ortho_group.rvs(Q, random_state=0) - np.eye(Q)
+    var_W = 0.4 * 5 * D * 0.2 * np.eye(Q)  # a gain of 0.6
+    total, part = spread_out(prior, turn=5 * turn, var_W=var_W)
+    step = step_of(prior, total, DEFAULT).views["v"]
+    pulled = part.d_W / 5 - old.W @ turn
+    assert np.allclose(step.W, old.W + old.W @ turn + pulled / 0.6)
+
+
+def test_a_variance_that_nobody_could_see_does_not_sink_to_zero():
+    """A gain of 1/4 says: the centers know mu with three times the prior variance. A twentieth of that is the floor."""
+    prior, (center, *_) = prior_like(), locals_()
+    alike = reduce(add, [share(prior, *center)] * 5)
+    view = replace(alike.views["v"], mu_gain=5 / 4)
+    step = step_of(prior, replace(alike, views={"v": view}), DEFAULT).views["v"]
+    assert step.sigma2_mu == pytest.approx(0.05 * 3 * 0.3)
+    assert step.sigma2_W == VARIANCE_FLOOR  # nothing was said to be uncertain
+
+
+def test_the_scale_of_the_latent_space_follows_the_sums():
+    """Latent positions that scatter too widely along an axis make its loadings longer; m and W pull as they should."""
+    prior = prior_like(sigma2_W=0.2)
+    total = reduce(add, (share(prior, *center, m=np.array([1.0, 0.0])) for center in locals_()))
+    balanced = replace(total.views["v"], sq_W=np.eye(Q), var_W=np.zeros((Q, Q)))
+    total = replace(total, views={"v": balanced}, sq_m=np.zeros((Q, Q)))
+    assert np.allclose(rescaling(prior, total), np.eye(Q))
+    curvature = 50 + 5 * D
+    wide = replace(total, sq_x=np.diag([60.0, 50.0]))
+    assert np.allclose(rescaling(prior, wide), np.diag([np.sqrt(1 + 10 / curvature), 1.0]))
+    mixed = replace(total, sq_m=np.diag([5.0, 0.0]))
+    assert np.allclose(rescaling(prior, mixed), np.diag([np.sqrt(1 + 5 / 0.5 / curvature), 1.0]))
+    uneven = replace(total, views={"v": replace(balanced, sq_W=np.diag([1.5, 0.5]))})
+    assert np.allclose(rescaling(prior, uneven), np.diag(np.sqrt([1 - 10 / curvature, 1 + 10 / curvature])))
+    step, L = master_step(prior, wide, MasterRule())
+    assert np.allclose(step.views["v"].W, step_of(prior, wide, DEFAULT).views["v"].W @ L)
