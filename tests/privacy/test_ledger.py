@@ -270,6 +270,20 @@ SENDER = """
 """
 
 
+WRITER = SENDER.replace("range(10_000)", "range(25)").replace('f"round {i}"', 'f"{sys.argv[2]} {i}"')
+
+
+def test_two_processes_share_a_ledger_without_losing_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    commands = [[sys.executable, "-c", textwrap.dedent(WRITER), str(path), name] for name in ("one", "two")]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for command in commands]
+    for writer in writers:
+        _, complaints = writer.communicate()
+        assert (writer.returncode, complaints) == (0, b"")
+    kept = [entry.key for entry in Ledger("nice", "data", path).entries()]
+    assert sorted(kept) == sorted(f"{name} {i}" for name in ("one", "two") for i in range(25))
+
+
 @pytest.mark.parametrize("kill_after", [1, 6])
 def test_what_was_sent_before_kill_9_is_in_the_ledger(tmp_path: Path, kill_after: int) -> None:
     path = tmp_path / "l.jsonl"
