@@ -46,12 +46,24 @@ def placed(path: Path) -> Iterator[Path]:
     try:
         with said_plainly(path):
             yield aside
-            _flush(aside)
-            os.replace(aside, path)
-            flush_folder(path.parent)
+            put_in_place(aside, path)
     finally:
         with suppress(OSError):
             aside.unlink()
+
+
+def put_in_place(aside: Path, path: Path) -> None:
+    """Flush a file that is written and give it its name, in one step."""
+    with aside.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+    flush_folder(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a kill left half-written."""
+    for path in folder.rglob(f"{ASIDE}*"):
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -64,11 +76,6 @@ def said_plainly(path: Path) -> Iterator[None]:
         raise UserError(
             f"{path}: cannot be written ({reason}); mend that, or choose another place with --out"
         ) from None
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def flush_folder(folder: Path) -> None:

@@ -22,7 +22,7 @@ from vedute.core.acceleration import Memory
 from vedute.core.center import State
 from vedute.core.layout import Layout
 from vedute.core.stats import Statistics
-from vedute.data.files import from_json, from_npz, read_whole, said_plainly, sha256, to_npz, write_whole
+from vedute.data.files import ASIDE, from_json, from_npz, put_in_place, read_whole, said_plainly, sha256_of
 from vedute.errors import UserError
 from vedute.federation.fitting import Folded
 from vedute.federation.loop import Progress, Record
@@ -155,12 +155,17 @@ def load_read(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, Folde
 
 def write_named(folder: Path, kind: str, number: int, arrays: Mapping[str, NDArray[Any]], names: object) -> None:
     """A file ``kind-number-checksum.npz``; older ones of its kind go when it is there."""
-    with said_plainly(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    data = to_npz({**arrays, META: np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)})
+    aside = folder / f"{ASIDE}{kind}.npz"
     older = [path for path, _ in _all(folder, kind)]
-    path = folder / f"{kind}-{number:06d}-{sha256(data)[:16]}.npz"
-    write_whole(path, data)
+    try:
+        with said_plainly(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            described = np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+            np.savez(aside, allow_pickle=False, **arrays, **{META: described})
+            path = folder / f"{kind}-{number:06d}-{sha256_of(aside)[:16]}.npz"
+            put_in_place(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
     for old in older:
         if old != path:
             old.unlink(missing_ok=True)
@@ -168,14 +173,13 @@ def write_named(folder: Path, kind: str, number: int, arrays: Mapping[str, NDArr
 
 def read_named(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Arrays and names of a file whose name tells its checksum."""
-    data = read_whole(path)
     matched = NAME.fullmatch(path.name)
-    if matched is None or sha256(data)[:16] != matched[3]:
+    if matched is None or sha256_of(path)[:16] != matched[3]:
         raise UserError(
             f"{path}: its checksum is wrong, so the file was damaged after it was written; "
             "restore it from a copy, or begin again with --force"
         )
-    arrays = from_npz(data, path)
+    arrays = from_npz(read_whole(path), path)
     return arrays, from_json(arrays.pop(META).tobytes(), path)
 
 

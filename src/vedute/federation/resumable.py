@@ -12,7 +12,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from vedute.core.layout import Layout
-from vedute.data.files import from_json, read_whole
+from vedute.data.files import from_json, read_whole, sweep
 from vedute.data.study import Study
 from vedute.errors import DataWarning, UserError
 from vedute.federation import store
@@ -50,6 +50,7 @@ def fit_study(study: Study, folder: Path, request: Request, watch: Watch) -> Run
     """Fit ``study`` into ``folder``; a finished run that is resumed is only looked at."""
     store.stage(folder)  # a folder of something else is not even locked
     with store.opened(folder):
+        sweep(folder)
         at = store.stage(folder)
         if at is not Stage.NEW and not (request.resume or request.force):
             raise UserError(

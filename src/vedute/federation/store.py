@@ -31,6 +31,7 @@ from vedute.data.files import (
     said_plainly,
     sha256,
     sha256_of,
+    sweep,
     to_json,
     to_npz,
     write_whole,
@@ -137,8 +138,7 @@ def finish(folder: Path, run: Run) -> None:
 
 def tidy(folder: Path) -> None:
     """A finished run needs no checkpoint, which holds values of patients, and nothing that a kill left half-written."""
-    for path in folder.rglob(f"{ASIDE}*"):
-        path.unlink(missing_ok=True)
+    sweep(folder)
     if (folder / CHECKPOINT).exists():
         shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
 
