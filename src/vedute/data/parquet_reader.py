@@ -80,9 +80,6 @@ def as_text(column: Any) -> Any:
 
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if types.is_floating(column.type):
-        whole = compute.all(compute.equal(compute.floor(column), column)).as_py()
-        column = column.cast(pa.int64()) if whole else column
     texts = compute.fill_null(column.cast(pa.string()), "")
     texts.validate(full=True)  # Parquet does not promise that its texts are UTF-8
     return texts
