@@ -121,8 +121,8 @@ def test_p_counts_the_parameters_of_a_well_specified_model(q):
 def test_waic_foretells_new_rows():
     """What the fit loses on new rows against the truth, over 20 samples of 100: about half a unit a parameter.
 
-    Both sides vary by about 4.5 between samples, mostly together with neither; the mean of 20 differences has a standard
-    error of 1.5, and 6 is four of them (false alarms 1e-4).
+    Their difference varies by about 6 between samples; the mean of 20 has a standard error of 1.4, and 6 is four of
+    them (false alarms 1e-4).
     """
     lost = []
     rng = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def test_waic_foretells_new_rows():
 def test_a_sharp_prior_hides_no_parameter():
     """Centers that do not differ share W: alone each would count it whole, together they count it once."""
     views = draw(n=300, noise=1.0)
-    bunch, _, state = settled(views)
+    _, _, state = settled(views)
     sharp = StackedPrior(
         state.mu + state.m @ state.W[0].T, state.W, np.full(3, 1e8), np.full(3, 1e8), np.ones(3), np.full(3, 0.1), 0.0
     )

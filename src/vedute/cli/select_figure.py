@@ -31,12 +31,13 @@ def figure_png(selection: Selection) -> bytes:
     chosen = selection.choices[selection.recommended]
     left.set_yscale("symlog", linthresh=NEAR)
     left.axhline(0.0, color="0.7", linewidth=1.0, zorder=0)
-    left.set_ylabel("WAIC less the best one (one standard error)")
+    left.set_ylabel("WAIC, difference to the best (± one standard error)")
     right.set_ylabel("mean absolute error (standard deviations)")
     right.set_ylim(bottom=0.0)
     for axes, value in ((left, chosen.difference), (right, chosen.mae)):
         _finish(axes, chosen, value, [choice.components for choice in selection.choices])
     left.legend(title="scaling", frameon=False)
+    figure.suptitle(f"recommended: {chosen.components} components, scaling {chosen.scaling or 'none'}")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     return buffer.getvalue()
@@ -50,12 +51,7 @@ def _by_scaling(selection: Selection) -> dict[str | None, list[Choice]]:
 
 
 def _finish(axes: Axes, chosen: Choice, value: float, components: list[int]) -> None:
-    axes.plot(
-        [chosen.components], [value], marker="o", markersize=14, fillstyle="none", color="black", linestyle="none"
-    )
-    axes.annotate(
-        f"recommended: {chosen.components}", (chosen.components, value), xytext=(10, 18), textcoords="offset points"
-    )
+    axes.plot(chosen.components, value, marker="o", markersize=14, fillstyle="none", color="black")
     axes.set_xticks(sorted(set(components)))
     axes.set_xlabel("components")
     axes.spines[["top", "right"]].set_visible(False)
