@@ -128,7 +128,7 @@ def test_rows_in_chunks_and_rows_at_once_give_the_same_sums():
     assert np.allclose([one.lppd, one.p, one.squares], [many.lppd, many.p, many.squares], rtol=1e-10)
     assert np.allclose(mae, mae_many, rtol=1e-12)
     errors = []
-    for name, views in centers.items():
+    for views in centers.values():
         guess = fitted.reconstruct(views)
         errors.append(np.nanmean(np.hstack([np.abs(guess[v] - rows) for v, rows in views.items()])))
     assert mae[0] == pytest.approx(np.mean(errors), rel=1e-10)
