@@ -5,8 +5,7 @@ from vedute.data.study import Study
 from vedute.data.views import MultiView
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.estimator import FederatedPPCA
-
-__version__ = "0.1.0"
+from vedute.version import __version__
 
 __all__ = [
     "CenterParams",

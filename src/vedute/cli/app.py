@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
+from vedute.version import __version__
 
 COMMANDS = (
     "demo",
@@ -47,8 +48,6 @@ class Commands(click.Group):
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        from vedute import __version__
-
         click.echo(f"vedute {__version__}")
         ctx.exit()
 

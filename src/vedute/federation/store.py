@@ -41,6 +41,7 @@ from vedute.federation.loop import Record
 from vedute.federation.model import Model
 from vedute.federation.model_file import build_model, describe_model, describe_settings, model_arrays
 from vedute.federation.settings import Settings
+from vedute.version import __version__
 
 FORMAT = 1
 CHECKSUMS, RUN, STUDY = "checksums.json", "run.json", "study.toml"
@@ -210,8 +211,6 @@ def _listed(files: dict[str, str]) -> bytes:
 
 def describe_run(settings: Settings) -> dict[str, Any]:
     """With what a run was made: nothing that tells the machine, the user or the time."""
-    from vedute import __version__
-
     return {
         "format": FORMAT,
         "versions": {
