@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 from scipy.stats import ortho_group
 
 from core_cases import bunch_of, draw, flat_prior, some_covariance, some_prior, some_state, with_holes
@@ -39,6 +40,11 @@ def test_no_rotation_does_better():
     for seed in range(50):
         R = ortho_group.rvs(Q, random_state=seed)
         assert log_prior(bunch, prior, replace(state, W=state.W @ R))[0] < best
+    turned = align(bunch, prior, state)[0]
+    for axis in np.eye(Q):  # nor a small turn about any axis: views count by the precision of their prior
+        skew = np.cross(np.eye(Q), axis)
+        for angle in (-1e-3, 1e-3):
+            assert log_prior(bunch, prior, replace(turned, W=turned.W @ expm(angle * skew)))[0] < best
 
 
 def test_centers_that_differ_by_a_rotation_agree_after_it():

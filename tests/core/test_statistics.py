@@ -125,6 +125,16 @@ def test_loose_rows_are_folded_when_they_take_too_much_memory(monkeypatch):
     assert_same(folded.finish(), views, rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.parametrize("few_first", [True, False])
+def test_a_few_rows_before_or_after_many_are_not_forgotten(few_first):
+    views = draw(n=200)
+    cut = 3 if few_first else 197
+    folded = Accumulator(layout_of((5, 4, 3)))
+    folded.add({k: T[:cut] for k, T in views.items()})
+    folded.add({k: T[cut:] for k, T in views.items()})
+    assert_same(folded.finish(), views, rtol=1e-12, atol=1e-11)
+
+
 def test_sums_counts_and_squares_about_a_point():
     views = with_holes(draw(n=100))
     rows, found = stacked(views), statistics_of(views)
