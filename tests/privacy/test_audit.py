@@ -6,6 +6,7 @@ seeds are fixed.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from vedute.privacy import audit as aud
 from vedute.privacy import audit_runs as runs
 from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
 from vedute.privacy.mechanisms import SecretNoise
-from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 
 SURE = 1 - 1e-4
 
@@ -142,3 +143,17 @@ def test_one_round_of_the_paper_keeps_the_papers_claim_and_its_gaussians_come_ne
     assert aud.refuted(parts, claim) is None
     assert claim.mu == pytest.approx(math.sqrt(2) / zhao_multiplier(3.0, 0.01))
     assert parts.mu > 0.4 * claim.mu
+
+
+def test_one_call_audits_any_policy_that_hides_something() -> None:
+    told: list[int] = []
+    subject = runs.audit_policy(SubjectPrivacy(10.0, 1e-5), 200, noise(5), progress=lambda done, of: told.append(done))
+    assert (subject.refuted, told[-1]) == (False, 200)
+    assert not runs.audit_policy(CenterPrivacy(10.0, 1e-5), 60, noise(6), rounds=2).refuted
+    policy = PaperPrivacy(0.3, 0.02, clip=0.05, first_round="public")
+    paper = runs.audit_policy(policy, 60, noise(7), rounds=2)
+    assert paper.against == {"the honest total": None, "Theorem 4": None}
+    assert replace(paper, against={"Theorem 4": "no"}).refuted
+    for raw in (NoPrivacy(), PaperPrivacy()):
+        with pytest.raises(UserError, match="nothing to audit"):
+            runs.audit_policy(raw, 60, noise(8))

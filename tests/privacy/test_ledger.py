@@ -135,7 +135,8 @@ def test_every_cut_is_an_error_unless_the_value_never_left(tmp_path: Path) -> No
     after_one = path.read_bytes(), path.with_suffix(".head").read_bytes()
     ledger.release("b", "q", making(), BUDGET, SUBJECT)
     whole = path.read_bytes()
-    for cut in range(0, len(whole), 3):
+    between_lines = [at + 1 for at, byte in enumerate(whole[:-1]) if byte == ord("\n")]
+    for cut in [0, *between_lines, *range(1, len(whole), 7)]:
         path.write_bytes(whole[:cut])
         with pytest.raises(UserError, match=r"cut|edited|damaged"):
             Ledger("nice", "data", path)

@@ -26,6 +26,7 @@ from vedute.errors import UserError
 
 Mechanism = Callable[[int], Array]
 Score = Callable[[Array], float]
+Progress = Callable[[int, int], None]  # trials done, trials in all
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def audit(
     *,
     score: Score | None = None,
     confidence: float = 0.99,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Audit:
     """Run ``mechanism(0)`` and ``mechanism(1)`` ``trials`` times each and bound eps and mu from below.
 

@@ -7,18 +7,20 @@ it is. The scores are the logarithms of the likelihood ratio, the best there is 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
+from vedute.errors import UserError
 from vedute.privacy import paper
 from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
-from vedute.privacy.audit import Claim, Mechanism
+from vedute.privacy.audit import Audit, Claim, Mechanism, Progress, audit, refuted
 from vedute.privacy.center_level import center_contribution
 from vedute.privacy.mechanisms import Noise
-from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies import AnyPolicy, CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.shared import Update, named, plug_in_step, public_prior
 from vedute.privacy.subject import Ranges, SecondMoments, make_bound
 
@@ -139,3 +141,39 @@ def gaussian_claim(policy: PaperPrivacy, rounds: int, delta: float) -> Claim:
 def papers_own_claim(policy: PaperPrivacy) -> Claim:
     """Theorem 4 for one view: the same whatever the number of rounds."""
     return Claim(*policy.claim(1))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An audit beside what is claimed: ``against`` says, claim by claim, why it cannot be true (None: it may be)."""
+
+    found: Audit
+    against: Mapping[str, str | None]
+
+    @property
+    def refuted(self) -> bool:
+        """True when any claim was refuted."""
+        return any(self.against.values())
+
+
+def audit_policy(
+    policy: AnyPolicy, trials: int, noise: Noise, *, rounds: int = 10, progress: Progress | None = None
+) -> Verdict:
+    """Audit whole runs of a policy; ``rounds`` matters to the policies that release something every round."""
+    if isinstance(policy, SubjectPrivacy):
+        run, claim = subject_run(policy, noise)
+        found = audit(run, trials, claim.delta, progress=progress)
+        return Verdict(found, {"the policy": refuted(found, claim)})
+    if isinstance(policy, CenterPrivacy):
+        run, claim = center_run(policy, noise, rounds)
+        found = audit(run, trials, claim.delta, progress=progress)
+        return Verdict(found, {"the policy": refuted(found, claim)})
+    if isinstance(policy, PaperPrivacy) and policy.first_round == "public":
+        theirs = papers_own_claim(policy)
+        run, honest = paper_run(policy, noise, rounds, theirs.delta)
+        found = audit(run, trials, theirs.delta, score=lambda output: float(output[0]), progress=progress)
+        return Verdict(found, {"the honest total": refuted(found, honest), "Theorem 4": refuted(found, theirs)})
+    raise UserError(
+        "nothing to audit: values leave as they are (policy 'none', or 'paper' with its raw first round; "
+        "take first_round = 'public' to audit the others)"
+    )
