@@ -99,7 +99,7 @@ def test_a_later_format_is_refused(tmp_path: Path, name: str) -> None:
     if name != CHECKSUMS:
         sums = read_checksums(tmp_path / "run") | {name: store.sha256_of(path)}
         write_checksums(tmp_path / "run", sums)
-    with pytest.raises(UserError, match="newer vedute.*upgrade"):
+    with pytest.raises(UserError, match=r"newer vedute.*upgrade"):
         FederatedPPCA.load(tmp_path / "run")
 
 
@@ -119,7 +119,7 @@ def test_stages_of_a_folder(tmp_path: Path) -> None:
     assert stage(run) is Stage.NEW
     store.begin(run, "[study]", model.model_.settings)
     assert stage(run) is Stage.INTERRUPTED
-    with pytest.raises(UserError, match="has not ended.*--resume"):
+    with pytest.raises(UserError, match=r"has not ended.*--resume"):
         load_run(run)
     store.finish(run, store.Run(model.model_, (), True))
     assert stage(run) is Stage.FINISHED
