@@ -114,8 +114,8 @@ class FederatedPPCA(BaseEstimator):
         """Fit the model to the data of several centers.
 
         ``centers`` maps a center's name to its views (view name -> array or DataFrame, or a :class:`MultiView`), or
-        is a :class:`Study`, whose files are then read once, in chunks. Rows
-        of a center's views are the same subjects; NaN is a missing cell, an absent view is one that the center lacks.
+        is a :class:`Study`, whose files are then read once, in chunks. Rows of a center's views are the same subjects;
+        NaN is a missing cell, an absent view is one that the center lacks.
         ``ranges`` are public bounds of the features. ``prior`` gives the centers a prior for some views in round 1
         (the paper's second initialisation), in scaled units.
         """
@@ -172,7 +172,8 @@ class FederatedPPCA(BaseEstimator):
 
     def score_samples(self, views: Any, *, center: Center = None) -> Array:
         """Log density of the observed cells of each subject, in the units of the data."""
-        return self.model_.log_density(self._views(views).views, center)
+        table = self._views(views)
+        return self.model_.log_density(table.views, center)
 
     def score(self, views: Any, y: Any = None, *, center: Center = None) -> float:
         """Mean log density per subject."""
@@ -188,7 +189,8 @@ class FederatedPPCA(BaseEstimator):
 
     def variance_explained(self, views: Any, *, center: Center = None) -> pd.DataFrame:
         """Share of each view's variance that each component explains, and all of them together."""
-        found = self.model_.variance_explained(self._views(views).views, center)
+        table = self._views(views)
+        found = self.model_.variance_explained(table.views, center)
         names = [f"component{k + 1}" for k in range(self.prior_.q)] + ["all"]
         return pd.DataFrame(found, index=names).T
 
@@ -199,7 +201,8 @@ class FederatedPPCA(BaseEstimator):
 
     def adapt(self, views: Any) -> CenterParams:
         """Parameters of a new center under the fitted prior, without communication; usable as ``center=``."""
-        return self.model_.adapt(self._views(views).views)
+        table = self._views(views)
+        return self.model_.adapt(table.views)
 
     def waic(self, centers: Mapping[str, Any] | Study, *, draws: int = DRAWS) -> Waic:
         """WAIC of the model, in the units of the data: the rows of the centers are read once more, at home.

@@ -26,6 +26,8 @@ class Emission:
     noise: Array
     m: Array
     latent: float
+    sigma2_W: Array | None = None  # variance of the loadings of an unknown center, (D,): the noise counts it times ...
+    typical: float = 0.0  # ... the |x|^2 of a typical subject
 
     @property
     def q(self) -> int:
@@ -46,28 +48,29 @@ class Latent:
         return np.asarray(self.covs[self.pattern])
 
 
-def between_centers(view: ViewPrior, q: int, latent: float) -> float:
-    """Variance that an unknown center adds to a feature: of its mean, and of its loadings times a typical x.
+def between_centers(view: ViewPrior) -> tuple[float, float]:
+    """Variances of the mean and of the loadings of an unknown center.
 
-    A view of a single center has no estimate of it (its prior variances are infinite) and adds nothing.
+    A view of a single center has no estimate of them (its prior variances are infinite) and adds nothing.
     """
-    if np.isinf(view.sigma2_mu):
-        return 0.0
-    return view.sigma2_mu + view.sigma2_W * q * latent
+    return (0.0, 0.0) if np.isinf(view.sigma2_mu) else (view.sigma2_mu, view.sigma2_W)
 
 
 def global_emission(prior: GlobalPrior, layout: Layout, *, typical: bool = False) -> Emission:
     """The model of a subject from a center that is not known; or, if ``typical``, of a center without deviations."""
     latent = 1.0 if typical else 1.0 + prior.tau2
     views = [prior.views[name] for name in layout.names]
-    noise = [np.full(len(v.mu), v.sigma2 + (0.0 if typical else between_centers(v, prior.q, latent))) for v in views]
+    spreads = [(0.0, 0.0) if typical else between_centers(view) for view in views]
+    noise = [v.sigma2 + s2_mu + s2_W * prior.q * latent for v, (s2_mu, s2_W) in zip(views, spreads, strict=True)]
     return Emission(
         layout,
         np.concatenate([view.mu for view in views]),
         np.concatenate([view.W for view in views]),
-        np.concatenate(noise),
+        np.repeat(noise, layout.sizes),
         np.zeros(prior.q),
         latent,
+        np.repeat([s2_W for _, s2_W in spreads], layout.sizes),
+        prior.q * latent,
     )
 
 
@@ -75,11 +78,12 @@ def center_emission(prior: GlobalPrior, center: CenterParams, layout: Layout) ->
     """The model of a subject of a known center; views that it does not hold come from the global distribution."""
     whole = global_emission(prior, layout)
     mu, W, noise = whole.mu.copy(), whole.W.copy(), whole.noise.copy()
+    sigma2_W = np.zeros(layout.total) if whole.sigma2_W is None else whole.sigma2_W.copy()
     for name, view in center.views.items():
         if name in layout.slices:
             columns = layout.slices[name]
-            mu[columns], W[columns], noise[columns] = view.mu, view.W, view.sigma2
-    return Emission(layout, mu, W, noise, center.m, 1.0)
+            mu[columns], W[columns], noise[columns], sigma2_W[columns] = view.mu, view.W, view.sigma2, 0.0
+    return Emission(layout, mu, W, noise, center.m, 1.0, sigma2_W, whole.typical)
 
 
 def posterior(model: Emission, rows: Array) -> Latent:
@@ -111,9 +115,16 @@ def predicted(model: Emission, latent: Latent) -> Array:
 
 
 def predictive_sd(model: Emission, latent: Latent) -> Array:
-    """Standard deviation of a new measurement of each feature, (n, D)."""
-    by_pattern = np.stack([((model.W @ cov) * model.W).sum(axis=1) for cov in latent.covs])
-    return np.asarray(np.sqrt(by_pattern + model.noise)[latent.pattern])
+    """Standard deviation of a new measurement of each feature, (n, D).
+
+    ``noise`` counts the loadings of an unknown center with a typical |x|^2; here that of the subject is put in.
+    """
+    by_pattern = np.stack([((model.W @ cov) * model.W).sum(axis=1) for cov in latent.covs]) + model.noise
+    variance = by_pattern[latent.pattern]
+    if model.sigma2_W is not None:
+        length = (latent.mean**2).sum(axis=1) + np.trace(latent.covs, axis1=1, axis2=2)[latent.pattern]
+        variance = variance + np.outer(length - model.typical, model.sigma2_W)
+    return np.asarray(np.sqrt(variance))
 
 
 def log_density(model: Emission, rows: Array) -> Array:
