@@ -71,7 +71,7 @@ def command(
     """Choose the number of components for STUDY by WAIC.
 
     Fits every number, prints a table, and writes RUN: the recommended model as a run folder, selection.csv and
-    selection.png. Recommended are the fewest components within one standard error of the best WAIC.
+    selection.png. Recommended are the fewest components within two standard errors of the best WAIC.
     """
     from vedute.choice import select_components, table
     from vedute.data.study import Study
@@ -142,4 +142,4 @@ def _tell(selection: Selection, out: Path, as_json: bool) -> None:
         )  # fmt: skip
         mark = "  <- recommended" if i == selection.recommended else "  (best WAIC)" if i == selection.best else ""
         click.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)) + mark)
-    click.echo(f"{chosen.components} components: the fewest within one standard error of the best WAIC: {out}")
+    click.echo(f"{chosen.components} components: the fewest within two standard errors of the best WAIC: {out}")
