@@ -27,13 +27,10 @@ def views_of(name: str) -> dict[str, str]:
     return {view: table.label for view, table in said.sources[0].files.items()}
 
 
-def test_both_examples_are_there_without_data_and_without_paths_of_a_machine():
+def test_both_examples_are_there_and_look_for_their_data_beside_them():
     assert NAMES == ["cnp", "heart4"]
     for name in NAMES:
         assert all(label.startswith("data/") for label in views_of(name).values())
-        assert not any(
-            part in (EXAMPLES / name / "study.toml").read_text() for part in ("/home", "/work", "/tmp", "C:\\")
-        )
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (SHARED / name).is_dir()] or ["no data beside"])
