@@ -143,3 +143,5 @@ def _tell(selection: Selection, out: Path, as_json: bool) -> None:
         mark = "  <- recommended" if i == selection.recommended else "  (best WAIC)" if i == selection.best else ""
         click.echo("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)) + mark)
     click.echo(f"{chosen.components} components: the fewest within two standard errors of the best WAIC: {out}")
+    if len(selection.choices) > 1 and chosen.components == max(choice.components for choice in selection.choices):
+        click.echo("that is the largest number tried; more may be better still", err=True)
