@@ -28,7 +28,7 @@ class Memory:
 
 def accelerate(memory: Memory, old: GlobalPrior, new: GlobalPrior) -> tuple[GlobalPrior, Memory]:
     """The prior to send next, instead of the plain step ``new``, and what to remember."""
-    if any(view.alpha <= 0 for view in old.views.values()) or old.tau2 == 0.0 < new.tau2:
+    if any(view.n_centers == 0 for view in old.views.values()) or old.tau2 == 0.0 < new.tau2:
         return new, Memory()  # round 1 has no proper prior to extrapolate from
     x, g = _pack(old), _pack(new)
     if memory.inputs and len(memory.inputs[-1]) != len(x):

@@ -6,9 +6,10 @@ same patterns, so that the numbers of each are the same bits as if it were alone
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from vedute.core.layout import Layout
 from vedute.core.params import Array, GlobalPrior
 from vedute.core.stats import Statistics
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,13 @@ class Bunch:
     class_mask: Array  # (G, P)
     class_view: NDArray[np.intp]  # (G,)
     class_weight: Array  # (G,): number of features of the class
+
+    def once(self, make: Callable[[Bunch], T]) -> T:
+        """``make(self)``, made the first time and kept."""
+        if make.__name__ not in self.__dict__:
+            self.__dict__[make.__name__] = make(self)
+        found: T = self.__dict__[make.__name__]
+        return found
 
     @property
     def single(self) -> bool:

@@ -224,18 +224,12 @@ def fit(bunch: Bunch, prior: StackedPrior, start: State, rule: LocalRule, iterat
 
 def _fit_complete(bunch: Bunch, prior: StackedPrior, start: State, iterations: int) -> State:
     """The same for the paper's iteration on complete data, where all centers and views fit into the same operations."""
-    B, _, q = start.W.shape
-    K, d = len(bunch.layout.sizes), max(bunch.layout.sizes)
-    where = complete.positions(bunch)
-    fixed = complete.pad(bunch, prior)
-    padded = np.zeros((B, K * d, q))
-    padded[:, where] = start.W
-    W: Array = padded.reshape(B, K, d, q)
-    sigma2, eye = start.sigma2, np.eye(q)
+    padded = bunch.once(complete.pad)
+    fixed = complete.begin_round(bunch, padded, prior)
+    W, sigma2 = padded.spread(start.W), start.sigma2
     for _ in range(iterations):
         before = sigma2
-        W, sigma2, rest, H = complete.iterate(fixed, prior, W, sigma2, eye)
+        W, sigma2, shift, H = complete.iterate(fixed, W, sigma2)
         sigma2 = np.maximum(sigma2, SIGMA2_FLOOR)
-    mu = bunch.mean[:, 0] - rest.reshape(B, K * d)[:, where]
     cov = before[:, bunch.class_view, None, None] * H[:, bunch.class_view]
-    return State(mu, W.reshape(B, K * d, q)[:, where], sigma2, np.zeros((B, q)), cov)
+    return State(prior.mu - padded.gather(shift), padded.gather(W), sigma2, np.zeros_like(start.m), cov)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vedute.core.bunch import Bunch, StackedPrior
 from vedute.core.params import Array
@@ -17,64 +18,86 @@ from vedute.core.params import Array
 
 @dataclass(frozen=True)
 class Padded:
-    """The fixed quantities of a round; K views of at most d features each."""
+    """A bunch with its K views padded to d features each."""
 
-    v: Array  # (B, K, d): mean of the rows less mu~
+    where: NDArray[np.intp]  # (D,): where each feature stands among the padded ones
     S: Array  # (B, K d, K d): centred scatter
     squares: Array  # (B, K): its trace, view by view
-    N: Array  # (B, 1)
-    W: Array  # (K, d, q): the prior's W~
-    denominator: Array  # (B, K): N d_k + 2 (alpha + 1)
+    mean: Array  # (B, K, d): mean of the rows
+
+    def spread(self, rows: Array) -> Array:
+        """(B, D, ...) features into padded (B, K, d, ...)."""
+        _, K, d = self.mean.shape
+        padded = np.zeros((len(rows), K * d, *rows.shape[2:]))
+        padded[:, self.where] = rows
+        return padded.reshape(len(rows), K, d, *rows.shape[2:])
+
+    def gather(self, padded: Array) -> Array:
+        """Back to (B, D, ...)."""
+        B, K, d = padded.shape[:3]
+        return np.asarray(padded.reshape(B, K * d, *padded.shape[3:])[:, self.where])
 
 
-def pad(bunch: Bunch, prior: StackedPrior) -> Padded:
-    """Lay out a round for :func:`iterate`."""
-    where = positions(bunch)
-    K, d = len(bunch.layout.sizes), max(bunch.layout.sizes)
-    B = len(bunch.n)
+def pad(bunch: Bunch) -> Padded:
+    """Lay out a bunch; needed once, not every round."""
+    view, starts = bunch.layout.view_of, bunch.layout.starts
+    B, K, d = len(bunch.n), len(starts), max(bunch.layout.sizes)
+    where = view * d + np.arange(len(view)) - starts[view]
     S = np.zeros((B, K * d, K * d))
     S[:, where[:, None], where] = bunch.factor.mT @ bunch.factor
-    return Padded(
-        spread(bunch.mean[:, 0] - prior.mu, where, K, d),
-        S,
-        np.add.reduceat(bunch.squares, bunch.layout.starts, axis=1),
+    mean = np.zeros((B, K * d))
+    mean[:, where] = bunch.mean[:, 0]
+    return Padded(where, S, np.add.reduceat(bunch.squares, starts, axis=1), mean.reshape(B, K, d))
+
+
+@dataclass(frozen=True)
+class Round:
+    """What does not change during a round."""
+
+    S: Array  # (B, K d, K d)
+    v: Array  # (B, K, d): mean of the rows less mu~
+    N: Array  # (B, 1)
+    W: Array  # (1, K, d, q): the prior's W~
+    precision_mu: Array  # (K,)
+    precision_W: Array  # (K,)
+    squares: Array  # (B, K): trace of the scatter plus 2 beta
+    cells: Array  # (B, K): N d_k + 2 (alpha + 1)
+    eye: Array  # (q, q)
+
+
+def begin_round(bunch: Bunch, padded: Padded, prior: StackedPrior) -> Round:
+    """Lay out the prior of a round."""
+    return Round(
+        padded.S,
+        padded.mean - padded.spread(prior.mu),
         bunch.n[:, :1],
-        spread(np.ascontiguousarray(prior.W[0].T), where, K, d).transpose(1, 2, 0).copy(),
+        padded.spread(prior.W),
+        prior.precision_mu,
+        prior.precision_W,
+        padded.squares + 2.0 * prior.beta,
         bunch.cells + 2.0 * (prior.alpha + 1.0),
+        np.eye(prior.W.shape[-1]),
     )
 
 
-def positions(bunch: Bunch) -> Array:
-    """Where each feature stands among the padded ones."""
-    view, d = bunch.layout.view_of, max(bunch.layout.sizes)
-    return np.asarray(view * d + np.arange(len(view)) - bunch.layout.starts[view])
-
-
-def spread(rows: Array, where: Array, K: int, d: int) -> Array:
-    """(B, D) features into padded (B, K, d)."""
-    padded = np.zeros((len(rows), K * d))
-    padded[:, where] = rows
-    return padded.reshape(len(rows), K, d)
-
-
-def iterate(
-    fixed: Padded, prior: StackedPrior, W: Array, sigma2: Array, eye: Array
-) -> tuple[Array, Array, Array, Array]:
-    """One local iteration (Appendix A): W (B, K, d, q), sigma2 (B, K), and t - mu of the mean row and H on the way."""
+def iterate(fixed: Round, W: Array, sigma2: Array) -> tuple[Array, Array, Array, Array]:
+    """One local iteration (Appendix A): W (B, K, d, q), sigma2 (B, K), and mu~ - mu and H on the way."""
     B, K, d, q = W.shape
-    N, v = fixed.N, fixed.v
-    hold = sigma2 * prior.precision_mu
-    gain = N / (N + hold)  # how far the mean of the rows is believed, against mu~
-    G = W.mT @ W
-    loose = ((1.0 - gain) / sigma2)[..., None, None]
-    inverses = np.linalg.inv(
-        np.concatenate([eye + loose * G, eye + (G / sigma2[..., None, None]).sum(axis=1, keepdims=True)], axis=1)
-    )
-    Pinv = inverses[:, K]
-    x_view = (v[..., None, :] @ W) @ inverses[:, :K] * loose
-    rest = v - gain[..., None] * (v - (W @ x_view.mT)[..., 0])  # mean row less mu
+    N, v, eye = fixed.N, fixed.v, fixed.eye
+    hold = sigma2 * fixed.precision_mu
+    doubt = (hold / (N + hold))[..., None, None]  # how far mu~ is believed, against the mean of the rows
+    BW = W / sigma2[..., None, None]
+    G = W.mT @ BW
+    both = np.empty((B, K + 1, q, q))
+    np.add(eye, doubt * G, out=both[:, :K])
+    np.add(eye, G.sum(axis=1), out=both[:, K])
+    inverses = np.linalg.inv(both)
+    x_view = doubt * ((v[..., None, :] @ BW) @ inverses[:, :K])
+    shift = (doubt - 1.0)[..., 0] * (v - (W @ x_view.mT)[..., 0])  # mu~ - mu
+    rest = v + shift
 
-    A = (W / sigma2[..., None, None]).reshape(B, K * d, q) @ Pinv
+    Pinv = inverses[:, K]
+    A = BW.reshape(B, K * d, q) @ Pinv
     flat = rest.reshape(B, K * d, 1)
     x = flat.mT @ A
     SA = fixed.S @ A
@@ -82,9 +105,9 @@ def iterate(
     TX = (SA + flat * Nx).reshape(B, K, d, q)
     XX = N[..., None] * Pinv + A.mT @ SA + x.mT * Nx
 
-    ridge = (sigma2 * prior.precision_W)[..., None, None]
+    ridge = (sigma2 * fixed.precision_W)[..., None, None]
     H = np.linalg.inv(XX[:, None] + ridge * eye)
     new_W = (TX + ridge * fixed.W) @ H
     residual = (new_W * (ridge * (fixed.W - new_W) - TX)).reshape(B, K, d * q).sum(axis=2)
     residual += fixed.squares + N * (rest * rest).sum(axis=2)
-    return new_W, (residual + 2.0 * prior.beta) / fixed.denominator, rest, H
+    return new_W, residual / fixed.cells, shift, H

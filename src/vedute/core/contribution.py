@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import digamma
@@ -33,7 +33,8 @@ class ViewContribution:
     noise_gain: float  # sum of the weight of the data in sigma2, against its prior
 
     def __add__(self, other: ViewContribution) -> ViewContribution:
-        return ViewContribution(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        mine, theirs = self.__dict__, other.__dict__
+        return ViewContribution(**{name: mine[name] + theirs[name] for name in mine})
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Contribution:
         views = dict(self.views)
         for name, part in other.views.items():
             views[name] = views[name] + part if name in views else part
-        sums = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "views")
-        return Contribution(views, *sums)
+        mine, theirs = self.__dict__, other.__dict__
+        return Contribution(views, **{name: mine[name] + theirs[name] for name in mine if name != "views"})
 
 
 def contributions(

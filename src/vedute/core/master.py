@@ -170,7 +170,7 @@ def _alone(old: ViewPrior, part: ViewContribution) -> ViewPrior:
 def _noise(old: ViewPrior, part: ViewContribution, n: int, rule: MasterRule) -> tuple[float, float]:
     mean_precision = part.precision / n
     alpha = inverse_gamma_shape(mean_precision, part.log_sigma2 / n)
-    if rule.posterior and old.alpha > 0:
+    if rule.posterior and old.n_centers > 0:
         before = old.alpha / old.beta
         gain = max(part.noise_gain / n, LEAST_GAIN)
         mean_precision = before * np.exp(np.clip(np.log(mean_precision / before) / gain, -1.0, 1.0))
@@ -216,7 +216,7 @@ def change(old: GlobalPrior, new: GlobalPrior) -> float:
         found.append(_outer_change(a.W, b.W))
         found.append(_sd_change(a.sigma2_mu, b.sigma2_mu) / spread)
         found.append(_sd_change(a.sigma2_W, b.sigma2_W) / loading)
-        found.append(abs(np.log(b.sigma2 / a.sigma2)) if a.alpha > 0 else np.inf)
+        found.append(abs(np.log(b.sigma2 / a.sigma2)) if a.n_centers > 0 else np.inf)
     return float(max(found))
 
 

@@ -198,14 +198,19 @@ class Accumulator:
             if self._loose_bytes > LOOSE_BYTES:
                 self._tidy()
             return
-        self._moments.setdefault(key, _Moments(rows)).add(rows)
+        self._moments_of(key, rows).add(rows)
+
+    def _moments_of(self, key: bytes, rows: Array) -> _Moments:
+        if key not in self._moments:
+            self._moments[key] = _Moments(rows)
+        return self._moments[key]
 
     def _tidy(self) -> None:
         """Turn the loose rows of a pattern into a scatter wherever that is the smaller of the two."""
         for key in list(self._loose):
             rows = np.concatenate(self._loose[key])
             if key in self._moments or len(rows) > rows.shape[1]:
-                self._moments.setdefault(key, _Moments(rows)).add(rows)
+                self._moments_of(key, rows).add(rows)
                 del self._loose[key]
         self._loose_bytes = sum(part.nbytes for parts in self._loose.values() for part in parts)
 

@@ -19,6 +19,7 @@ from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.core.rotation import Rotation, Turned, find_rotation, turn
 from vedute.core.stats import Statistics
 from vedute.core.streams import RoundStream, stream
+from vedute.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,15 @@ class Center:
             self.streams[seed, view] = RoundStream(seed, "redraw", self.name, view)
         return self.streams[seed, view]
 
-    def parameters(self) -> CenterParams:
-        """The center's own parameters after the last round."""
+    def parameters(self, basis: Array | None = None) -> CenterParams:
+        """The center's own parameters after the last round, in the latent basis that the last prior is written in."""
         assert self.state is not None
+        state = self.state if basis is None else rebased(self.state, basis)
         views = {
-            name: ViewParams(self.state.mu[0, cols], self.state.W[0, cols], self.state.sigma2[0, k])
+            name: ViewParams(state.mu[0, cols], state.W[0, cols], state.sigma2[0, k])
             for k, (name, cols) in enumerate(self.statistics.layout.slices.items())
         }
-        return CenterParams(views, self.state.m[0])
+        return CenterParams(views, state.m[0])
 
 
 def make_center(name: str, statistics: Statistics, q: int, iterations: int | None = None) -> Center:
@@ -94,7 +96,14 @@ def run_round(
     else:
         turned = turn(rotation, stacked, start)
         bunch, local_prior, start = turned.bunch, turned.prior, turned.start
-    state = fit(bunch, local_prior, start, plan.rule, iterations)
+    try:
+        state = fit(bunch, local_prior, start, plan.rule, iterations)
+    except np.linalg.LinAlgError:
+        names = ", ".join(repr(center.name) for center in centers)
+        raise UserError(
+            f"center {names}: the local step broke down in round {round_}; it has too few subjects for "
+            f"{plan.q} components: take fewer, or leave the center out"
+        ) from None
     turns: Array = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
     if plan.align:
         state, turns = align(bunch, local_prior, state)
@@ -156,7 +165,7 @@ def _random_start(center: Center, prior: StackedPrior, plan: Plan) -> State:
         sigma2[k] = rng.uniform(0.1, 0.5)
     given = (prior.precision_W > 0)[layout.view_of, None]
     W = np.where(given, prior.W[0], W) * _free(layout, plan)
-    sigma2 = np.where(prior.alpha > 0, prior.beta / np.maximum(prior.alpha, 1e-12), sigma2)
+    sigma2 = np.where(prior.precision_W > 0, prior.beta / np.maximum(prior.alpha, 1e-12), sigma2)
     return State(_feature_means(center.statistics)[None], W[None], sigma2[None], np.zeros((1, plan.q)))
 
 

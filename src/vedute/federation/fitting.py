@@ -21,7 +21,7 @@ from vedute.federation.loop import Progress, rounds
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
 
-FIRST_NOISE = (2.25, 0.625)  # weak prior on sigma2 in round 1 of the paper preset, as the authors' code has it
+FIRST_NOISE = (2.25, 0.625)  # weak inverse-gamma prior on sigma2 in round 1, as the authors' code has it
 
 
 @dataclass(frozen=True)
@@ -128,16 +128,19 @@ def _extremes(parts: list[Folded]) -> tuple[list[tuple[Layout, Array]], list[tup
 
 
 def starting_prior(layout: Layout, settings: Settings, given: GlobalPrior | None = None) -> GlobalPrior:
-    """The prior of round 1: flat, around one seeded W~ for all centers; views that the user gave a prior keep it."""
+    """The prior of round 1: flat, around one seeded W~ for all centers; views that the user gave a prior keep it.
+
+    On scaled data the noise has a weak prior, lest a center with a handful of subjects explain them perfectly.
+    """
     q, views = settings.n_components, {}
     for name, d in zip(layout.names, layout.sizes, strict=True):
         if given is not None and name in given.views:
             views[name] = given.views[name]
-        elif settings.paper:
-            views[name] = replace(flat_view_prior(d, q), alpha=FIRST_NOISE[0], beta=FIRST_NOISE[1])
-        else:
-            rng = stream(settings.seed, "shared start", name)
-            views[name] = flat_view_prior(d, q, rng.standard_normal((d, q)) * np.sqrt(0.5 / q))
+            continue
+        start = None if settings.paper else stream(settings.seed, "shared start", name).standard_normal((d, q))
+        flat = flat_view_prior(d, q, None if start is None else start * np.sqrt(0.5 / q))
+        alpha, beta = (flat.alpha, flat.beta) if settings.scaling is None else FIRST_NOISE
+        views[name] = replace(flat, alpha=alpha, beta=beta)
     return GlobalPrior(views, 0.0 if given is None else given.tau2)
 
 
@@ -167,7 +170,7 @@ def run(
 def conclude(ready: Ready, progress: Progress, settings: Settings, columns: Mapping[str, tuple[str, ...]]) -> Model:
     """The model of the last round: variances over n - 1 centers, components in order of what they explain."""
     prior = progress.prior
-    centers = {center.name: center.parameters() for center in ready.centers}
+    centers = {center.name: center.parameters(progress.basis) for center in ready.centers}
     if not settings.paper:
         prior = unbiased(prior)
         R = principal_axes(prior)
