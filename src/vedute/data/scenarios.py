@@ -72,9 +72,7 @@ def _count_rows(views: Mapping[str, Any]) -> int:
     if not lengths:
         raise UserError("views: there are none; give a mapping from view name to array or DataFrame")
     if len(set(lengths.values())) > 1:
-        raise UserError(
-            f"views: the numbers of rows differ ({lengths}); give the same subjects in every view"
-        )
+        raise UserError(f"views: the numbers of rows differ ({lengths}); give the same subjects in every view")
     return next(iter(lengths.values()))
 
 
@@ -84,13 +82,9 @@ def _members(groups: ArrayLike | None, n_rows: int) -> dict[Hashable, Rows]:
         return {None: np.arange(n_rows)}
     labels = np.asarray(groups)
     if labels.shape != (n_rows,):
-        raise UserError(
-            f"groups: shape {labels.shape}, but the views have {n_rows} rows; give one label for each row"
-        )
+        raise UserError(f"groups: shape {labels.shape}, but the views have {n_rows} rows; give one label for each row")
     if pd.isna(labels).any():
-        raise UserError(
-            "groups: some labels are missing; leave those rows out or give them a label of their own"
-        )
+        raise UserError("groups: some labels are missing; leave those rows out or give them a label of their own")
     return {label: np.flatnonzero(labels == label) for label in np.unique(labels).tolist()}
 
 
@@ -100,9 +94,7 @@ def _takers(groups: Sequence[Hashable], n_centers: int, *, by_group: bool) -> li
     if not by_group:
         return [everyone for _ in groups]
     if len(groups) != 2:
-        raise UserError(
-            f"groups: scenario G needs exactly two groups, found {len(groups)}: {list(groups)[:5]}"
-        )
+        raise UserError(f"groups: scenario G needs exactly two groups, found {len(groups)}: {list(groups)[:5]}")
     third = n_centers // 3
     return [everyone[: 2 * third], everyone[:third] + everyone[2 * third :]]
 
@@ -118,8 +110,7 @@ def _deal(
     for rows, centers in zip(members.values(), takers, strict=True):
         if len(rows) < len(centers):
             raise UserError(
-                f"groups: one has {len(rows)} rows for {len(centers)} centers; "
-                "give more rows or fewer centers"
+                f"groups: one has {len(rows)} rows for {len(centers)} centers; give more rows or fewer centers"
             )
         # The remainder goes to centers in random order, or the first ones would grow with each group.
         for center, share in zip(
@@ -134,9 +125,7 @@ def _kept_views(names: Sequence[str], n_centers: int, *, drop: bool) -> list[lis
     if not drop:
         return [list(names)] * n_centers
     if len(names) < 3:
-        raise UserError(
-            f"views: scenario K drops the second or the third of at least 3 views, found {len(names)}"
-        )
+        raise UserError(f"views: scenario K drops the second or the third of at least 3 views, found {len(names)}")
     third = n_centers // 3
     without = [[name for name in names if name != lost] for lost in (None, names[1], names[2])]
     return [without[center // third] for center in range(n_centers)]

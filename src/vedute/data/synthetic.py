@@ -91,9 +91,7 @@ def make_sd(
     """
     _check_shape(sizes, n_components)
     if not 0 <= n_shifted <= n_subjects or n_subjects < 1:
-        raise UserError(
-            f"n_shifted={n_shifted}: must lie between 0 and n_subjects={n_subjects}, which must be >= 1"
-        )
+        raise UserError(f"n_shifted={n_shifted}: must lie between 0 and n_subjects={n_subjects}, which must be >= 1")
     names = _view_names(sizes)
     rng = generator(random_state)
     params = _uniform_params(
@@ -184,9 +182,7 @@ def _uniform_params(
 ) -> CenterParams:
     """Parameters with entries of ``W`` and ``mu`` uniform on ``+-weights`` and ``+-means``, no case mix."""
     views = {
-        name: ViewParams(
-            rng.uniform(-means[k], means[k], d), rng.uniform(-weights[k], weights[k], (d, q)), noise[k]
-        )
+        name: ViewParams(rng.uniform(-means[k], means[k], d), rng.uniform(-weights[k], weights[k], (d, q)), noise[k])
         for k, (name, d) in enumerate(zip(names, sizes, strict=True))
     }
     return CenterParams(views, np.zeros(q))
@@ -208,9 +204,7 @@ def _draw_center(prior: GlobalPrior, rng: np.random.Generator) -> CenterParams:
 def _observe(params: CenterParams, latent: Array, rng: np.random.Generator) -> Views:
     """Rows of every view for given latent rows (eq. 1)."""
     return {
-        name: latent @ view.W.T
-        + view.mu
-        + np.sqrt(view.sigma2) * rng.standard_normal((len(latent), len(view.mu)))
+        name: latent @ view.W.T + view.mu + np.sqrt(view.sigma2) * rng.standard_normal((len(latent), len(view.mu)))
         for name, view in params.views.items()
     }
 
@@ -231,19 +225,13 @@ def _counts(n_centers: int, n_subjects: int | Sequence[int]) -> list[int]:
         raise UserError(f"n_centers={n_centers}: must be >= 1")
     counts = [n_subjects] * n_centers if isinstance(n_subjects, int | np.integer) else list(n_subjects)
     if len(counts) != n_centers or min(counts) < 1:
-        raise UserError(
-            f"n_subjects={n_subjects!r}: give one number >= 1, or one for each of {n_centers} centers"
-        )
+        raise UserError(f"n_subjects={n_subjects!r}: give one number >= 1, or one for each of {n_centers} centers")
     return counts
 
 
 def _per_view(what: str, value: PerView, sizes: Sequence[int]) -> list[float]:
     """One non-negative number per view, from one for all or one for each."""
-    values = (
-        [float(value)] * len(sizes)
-        if isinstance(value, int | float | np.number)
-        else [float(v) for v in value]
-    )
+    values = [float(value)] * len(sizes) if isinstance(value, int | float | np.number) else [float(v) for v in value]
     if len(values) != len(sizes):
         raise UserError(f"{what}={value!r}: give one number, or one for each of the {len(sizes)} views")
     if not all(np.isfinite(v) and v >= 0 for v in values):
