@@ -222,8 +222,6 @@ def main() -> None:
         "",
         *paper_table(repeats),
         "",
-        "Single runs differ by a factor of two and more, so a median over ten seeds is itself uncertain by a tenth.",
-        "",
         "## `paper`: the clip bound follows rho",
         "",
         "Where lines end flat they stand on the floors of the master: sd 1e-5, sd of sigma2 a thousandth of sigma2.",

@@ -54,6 +54,13 @@ def test_outputs_that_do_not_depend_on_the_neighbour_show_nothing() -> None:
     assert (found.epsilon, found.mu) == (0.0, 0.0)
 
 
+def test_what_the_first_half_imagines_the_second_half_does_not_confirm() -> None:
+    # 60 numbers that mean nothing, 100 runs to learn from: a projection that tells those 100 apart is always found.
+    rng = np.random.default_rng(9)
+    found = aud.audit(lambda which: rng.standard_normal(60), 200, 1e-5, confidence=SURE)
+    assert (found.epsilon, found.mu) == (0.0, 0.0)
+
+
 def test_clopper_pearson_is_that_of_scipy() -> None:
     for hits, trials in [(0, 50), (7, 50), (50, 50), (999, 1000)]:
         exact = binomtest(hits, trials).proportion_ci(0.98, "exact")
