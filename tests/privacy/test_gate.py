@@ -1,6 +1,7 @@
 """The gate: the same question is answered once and paid once, and all that crosses is known by name."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from vedute.core.layout import Layout
 from vedute.core.params import CenterParams, GlobalPrior, ViewParams
 from vedute.errors import UserError
 from vedute.privacy import gate
+from vedute.privacy.center_level import Scales
 from vedute.privacy.events import SUBJECT
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
@@ -60,6 +62,20 @@ def test_a_resumed_round_is_sent_again_and_a_new_prior_is_a_new_question(
     assert not np.any(first.values[name] == other.values[name])
     gate.release_round(policy, ledger, "other run", update(1), noise)
     assert len(ledger.entries()) == 3
+
+
+def test_other_settings_are_another_question() -> None:
+    noise = SecretNoise()
+    base = CenterPrivacy(3.0, 1e-5)
+    for other in (replace(base, clip=2.0), replace(base, scales=Scales(mu=0.2)), replace(base, delta=2e-5)):
+        ledger = Ledger("nice", "d")
+        gate.release_round(base, ledger, "run", update(1), noise)
+        gate.release_round(other, ledger, "run", update(1), noise)
+        assert len(ledger.entries()) == 2
+    ledger = Ledger("nice", "d")
+    for first in ("raw", "public"):
+        gate.release_round(PaperPrivacy(first_round=first), ledger, "run", update(1), noise)
+    assert len(ledger.entries()) == 2
 
 
 def test_center_level_runs_stop_when_the_budget_does(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ by a second run, gets the same answer from the ledger, and any other question is
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from vedute.core.params import GlobalPrior
 from vedute.privacy.events import NonPrivate
 from vedute.privacy.ledger import Ledger
@@ -30,8 +32,10 @@ def release_round(
     policy: CenterPrivacy | PaperPrivacy, ledger: Ledger, run: str, update: Update, noise: Noise
 ) -> Release:
     """The release of one round of the policies ``center`` and ``paper``; ``run`` names the run across restarts."""
-    settings = (policy.name, policy.epsilon, policy.delta, policy.clip, update.rounds)
-    question = digest(settings, _prior(update.prior), tuple(update.params.views), _seed(noise))
+    settings = {name: value for name, value in asdict(policy).items() if name not in ("seed", "budgets")}
+    question = digest(
+        policy.name, settings, update.rounds, _prior(update.prior), tuple(update.params.views), _seed(noise)
+    )
     return ledger.release(
         f"{run}, round {update.round}",
         question,
