@@ -1,0 +1,94 @@
+"""Studies to evaluate on, and how a fold of one is dealt to centers: the same for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vedute.core.params import Array
+from vedute.core.streams import stream
+from vedute.data.scenarios import split
+from vedute.errors import UserError
+from vedute.evaluation.metrics import Labels
+
+Rows = NDArray[np.intp]
+Dealing = Literal["IID", "G", "K", "G/K", "sites"]  # "sites": the centers that the data really come from
+N_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows of a whole study: NaN is a missing cell."""
+
+    views: Mapping[str, Array]  # in the order that the scenarios K refer to: they take away the second or the third
+    groups: Labels
+    sites: Labels | None = None
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One train and test set, dealt: rows in the units of the data."""
+
+    centers: Mapping[str, Mapping[str, Array]]
+    whole: Mapping[str, Mapping[str, Array]]  # the same rows with all views, as if none were taken away
+    groups: Mapping[str, Labels]
+    test: Mapping[str, Array]
+    test_groups: Labels
+
+
+def three_folds(data: Dataset, seed: int) -> list[tuple[Rows, Rows]]:
+    """Train and test rows, with the same share of each group (and site) in each fold."""
+    from sklearn.model_selection import StratifiedKFold
+
+    strata = data.groups.astype(str)
+    if data.sites is not None:
+        strata = np.char.add(np.char.add(strata, "|"), data.sites.astype(str))
+    cut = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
+    return list(cut.split(np.zeros(len(data)), strata))
+
+
+def deal(data: Dataset, train: Rows, test: Rows, dealing: Dealing, n_centers: int, seed: int) -> Fold:
+    """Deal the train rows to centers; in the scenarios K the test rows miss views as the train rows do."""
+    rng = stream(seed, "deal", dealing, n_centers)
+    kept = {name: rows[train] for name, rows in data.views.items()}
+    if dealing == "sites":
+        parts = dict(_by_site(data, train))
+        centers = {name: {view: rows[own] for view, rows in kept.items()} for name, own in parts.items()}
+    else:
+        given, parts = split(kept, data.groups[train], n_centers, dealing, rng)
+        centers = given
+    whole = {name: {view: rows[own] for view, rows in kept.items()} for name, own in parts.items()}
+    unseen = {name: rows[test] for name, rows in data.views.items()}
+    if dealing.endswith("K"):
+        unseen = _lacking(unseen, rng)
+    groups = {name: data.groups[train][own] for name, own in parts.items()}
+    return Fold({n: _seen(v) for n, v in centers.items()}, whole, groups, unseen, data.groups[test])
+
+
+def _by_site(data: Dataset, train: Rows) -> Iterator[tuple[str, Rows]]:
+    if data.sites is None:
+        raise UserError("the study has no column of sites; deal its rows by IID, G, K or G/K")
+    for site in np.unique(data.sites).tolist():
+        yield str(site), np.flatnonzero(data.sites[train] == site)
+
+
+def _seen(views: Mapping[str, Any]) -> dict[str, Array]:
+    """Without views of which a center has not one cell."""
+    return {name: rows for name, rows in views.items() if not np.isnan(rows).all()}
+
+
+def _lacking(views: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """A third of the rows without the second view, a third without the third."""
+    found = {name: rows.copy() for name, rows in views.items()}
+    names = list(found)
+    part = rng.permutation(len(found[names[0]])) % 3
+    found[names[1]][part == 1] = np.nan
+    found[names[2]][part == 2] = np.nan
+    return found

@@ -1,0 +1,68 @@
+"""From the tidy lines of an experiment to a table with the paper's value in the next column."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pandas as pd
+
+from vedute.errors import UserError
+
+METRICS = {"train_mae": "MAE train", "test_mae": "MAE test", "accuracy": "accuracy"}
+KEY = ["scenario", "centers", "method", "scaling"]
+OURS, PAPERS = "Fed-mv-PPCA, paper preset", "Fed-mv-PPCA"
+
+
+def paper_table(name: str) -> pd.DataFrame:
+    """A results table of Balelli, Silva and Lorenzi: SD_2 (appendix B) or ADNI_2 (section 4.3.2), as printed.
+
+    The names are those of the labels in the paper's source; all rows of both tables are there.
+    """
+    with files("vedute.evaluation").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
+        whole = pd.read_csv(file)
+    found = whole[whole["table"] == name].drop(columns="table")
+    if found.empty:
+        raise UserError(f"the paper has no table {name!r}; known are {', '.join(whole['table'].unique())}")
+    return found.reset_index(drop=True)
+
+
+def summary(lines: pd.DataFrame, paper: str | None = None) -> pd.DataFrame:
+    """Mean and standard deviation over all folds, and beside our paper preset what the paper prints."""
+    grouped = lines.groupby(KEY, sort=False)[list(METRICS)]
+    found = grouped.mean().join(grouped.std(ddof=0).add_suffix("_sd")).join(grouped.size().rename("folds"))
+    found = found.reset_index()
+    if paper is None:
+        return found
+    printed = paper_table(paper)
+    printed = printed[printed["method"] == PAPERS].assign(method=OURS, scaling="per center")
+    return found.merge(printed, on=KEY, how="left", suffixes=("", "_paper"))
+
+
+def gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """Ours over the paper's, minus one, for the rows that stand in the paper."""
+    rows = table.dropna(subset=["train_mae_paper"])
+    found = rows[["scenario", "centers"]].copy()
+    for metric in METRICS:
+        found[metric] = rows[metric] / rows[f"{metric}_paper"] - 1.0
+    return found.reset_index(drop=True)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The table as Markdown, one line for each scenario, number of centers and method."""
+    beside = "train_mae_paper" in table
+    head = ["scenario", "centers", "method", "scaling"]
+    for title in METRICS.values():
+        head += [title, f"{title}, paper"] if beside else [title]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in table.to_dict("records"):
+        cells = [str(row[column]) for column in KEY]
+        for metric in METRICS:
+            cells.append(_plus_minus(row[metric], row[f"{metric}_sd"]))
+            if beside:
+                cells.append(_plus_minus(row[f"{metric}_paper"], row[f"{metric}_sd_paper"]))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _plus_minus(mean: float, sd: float) -> str:
+    return "" if mean != mean else f"{mean:.4f} ± {sd:.4f}"

@@ -1,0 +1,82 @@
+"""Rivals against the library they come from and against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA as SkPCA
+from sklearn.decomposition import FactorAnalysis as SkFactors
+
+from vedute.data.synthetic import make_sd
+from vedute.errors import UserError
+from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums
+from vedute.evaluation.methods import common_layout, side_by_side
+
+
+@pytest.fixture(scope="module")
+def centers() -> dict[str, dict[str, np.ndarray]]:
+    views, _ = make_sd(90, 40, sizes=(5, 4, 6), n_components=3, random_state=3)
+    return {name: {v: rows[part::3] for v, rows in views.items()} for part, name in enumerate("abc")}
+
+
+def _rows(centers: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
+    layout = common_layout(centers)
+    return np.concatenate([side_by_side(views, layout) for views in centers.values()])
+
+
+def test_pca_projects_as_scikit_learn_does(centers) -> None:
+    rows = _rows(centers)
+    expected = SkPCA(3).fit(rows)
+    fitted = PCA(3).fit(centers, 0)
+    seen = fitted.reconstruct(centers["a"])
+    whole = expected.inverse_transform(expected.transform(side_by_side(centers["a"], common_layout(centers))))
+    np.testing.assert_allclose(np.concatenate([seen[v] for v in ("view1", "view2", "view3")], 1), whole, atol=1e-5)
+
+
+def test_sums_of_centers_give_the_axes_of_the_pooled_rows(centers) -> None:
+    pooled, summed = PCA(3).fit(centers, 0), PCAOfSums(3).fit(centers, 0)
+    np.testing.assert_allclose(summed.emission.mu, pooled.emission.mu, atol=1e-9)
+    W, V = pooled.emission.W, summed.emission.W
+    np.testing.assert_allclose(W @ W.T, V @ V.T, atol=1e-9)
+
+
+def test_sums_use_every_pair_that_some_center_holds(centers) -> None:
+    """Centers that lack a view still teach about the pairs they hold: the second moments are those of these rows."""
+    lacking = {**centers, "b": {v: rows for v, rows in centers["b"].items() if v != "view2"}}
+    fitted = PCAOfSums(14).fit(lacking, 0)  # all axes but one: the covariance is theirs almost whole
+    view2 = np.concatenate([centers["a"]["view2"], centers["c"]["view2"]])
+    np.testing.assert_allclose(fitted.emission.mu[5:9], view2.mean(axis=0), atol=1e-9)
+    np.testing.assert_allclose(fitted.emission.mu[:5], _rows(centers)[:, :5].mean(axis=0), atol=1e-9)
+
+
+def test_factor_analysis_places_rows_as_scikit_learn_does(centers) -> None:
+    expected = SkFactors(3, random_state=5).fit(_rows(centers))
+    fitted = FactorAnalysis(3).fit(centers, 5)
+    rows = side_by_side(centers["b"], common_layout(centers))
+    np.testing.assert_allclose(fitted.latent(centers["b"]), expected.transform(rows), atol=1e-8)
+
+
+def test_ppca_is_the_maximum_likelihood_of_scikit_learn(centers) -> None:
+    rows = _rows(centers)
+    found = SkPCA(3).fit(rows)
+    e = PPCA(3).fit(centers, 0).emission
+    covariance = (e.W @ e.W.T + np.diag(e.noise)) * len(rows) / (len(rows) - 1)
+    np.testing.assert_allclose(covariance, found.get_covariance(), atol=1e-8)
+
+
+def test_latent_of_a_row_with_missing_cells_is_least_squares(centers) -> None:
+    fitted = PCA(3).fit(centers, 0)
+    row = {v: rows[:1].copy() for v, rows in centers["a"].items()}
+    row["view2"][:] = np.nan
+    t = np.delete(side_by_side(row, common_layout(centers))[0], slice(5, 9))
+    W, mu = np.delete(fitted.emission.W, slice(5, 9), 0), np.delete(fitted.emission.mu, slice(5, 9))
+    expected = np.linalg.lstsq(W, t - mu, rcond=None)[0]
+    np.testing.assert_allclose(fitted.latent(row)[0], expected, atol=1e-5)
+    del row["view2"]
+    np.testing.assert_allclose(fitted.latent(row)[0], expected, atol=1e-5)
+
+
+def test_too_few_complete_rows_are_refused(centers) -> None:
+    lacking = {"a": {"view1": centers["a"]["view1"]}, "b": {"view2": centers["b"]["view2"]}}
+    with pytest.raises(UserError, match="0 complete rows"):
+        PCA(2).fit(lacking, 0)

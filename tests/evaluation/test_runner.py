@@ -1,0 +1,71 @@
+"""Folds are kept, found again, and thrown away when they belong to something else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vedute.data.synthetic import make_sd
+from vedute.errors import UserError
+from vedute.evaluation.arms import Arm
+from vedute.evaluation.baselines import PCA, PPCA
+from vedute.evaluation.experiments import FixedStudy
+from vedute.evaluation.folds import Dataset
+from vedute.evaluation.runner import FOLDS, Experiment, Setting, run
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    views, groups = make_sd(60, 30, sizes=(5, 4, 4), n_components=2, random_state=0)
+    arms = (Arm("PCA", PCA(2)), Arm("alone", PPCA(1), "shared", "alone"))
+    settings = (Setting("IID", 3, arms), Setting("G", 3, arms))
+    return Experiment("small", FixedStudy(Dataset(views, groups)), settings)
+
+
+def test_lines_are_tidy_and_the_same_on_every_run_and_number_of_processes(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    lines = run(experiment, 2, tmp_path / "a")
+    assert len(lines) == 2 * 2 * 3 * 2  # settings, repeats, folds, arms
+    assert not lines.duplicated(["scenario", "method", "repeat", "fold"]).any()
+    pd.testing.assert_frame_equal(lines, run(experiment, 2, tmp_path / "b", jobs=2))
+
+
+def test_a_kept_fold_is_not_computed_again(experiment: Experiment, tmp_path: Path) -> None:
+    run(experiment, 1, tmp_path)
+    path = tmp_path / FOLDS / "small-G-3-r000-f1.json"
+    kept = json.loads(path.read_text())
+    kept["lines"][0]["test_mae"] = 123.0
+    path.write_text(json.dumps(kept))
+    again = run(experiment, 1, tmp_path)
+    assert (again["test_mae"] == 123.0).sum() == 1
+
+
+def test_a_damaged_fold_and_one_of_other_arms_or_rows_is_computed_again(experiment: Experiment, tmp_path: Path) -> None:
+    first = run(experiment, 1, tmp_path)
+    (tmp_path / FOLDS / "small-IID-3-r000-f0.json").write_text('{"key": ')
+    pd.testing.assert_frame_equal(run(experiment, 1, tmp_path), first)
+    fewer = replace(experiment, settings=(Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
+    assert (run(fewer, 1, tmp_path)["test_mae"] > first.loc[first["method"] == "PCA", "test_mae"].max()).all()
+    data = experiment.source.draw(0)
+    other = Dataset({name: rows + np.arange(len(rows))[:, None] for name, rows in data.views.items()}, data.groups)
+    changed = run(replace(experiment, source=FixedStudy(other)), 1, tmp_path)
+    assert not np.isclose(changed["test_mae"], first["test_mae"]).any()
+
+
+def test_what_cannot_be_told_stays_so_when_read_again(tmp_path: Path) -> None:
+    views, _ = make_sd(30, 10, sizes=(4, 3, 3), n_components=1, random_state=0)
+    same = Dataset(views, np.zeros(30))
+    experiment = Experiment("one", FixedStudy(same), (Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
+    assert run(experiment, 1, tmp_path)["accuracy"].isna().all()
+    assert run(experiment, 1, tmp_path)["accuracy"].isna().all()
+
+
+def test_no_repeats_are_refused(experiment: Experiment, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="repeats=0"):
+        run(experiment, 0, tmp_path)

@@ -1,0 +1,77 @@
+"""The paper's numbers as printed, ours beside them, and the files that a run leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vedute.cli.app import run as run_command
+from vedute.errors import UserError
+from vedute.evaluation import experiments
+from vedute.evaluation.tables import OURS, gaps, markdown, paper_table, summary
+
+
+def test_the_papers_tables_are_whole_and_as_printed() -> None:
+    sd, adni = paper_table("SD_2"), paper_table("ADNI_2")
+    for table in (sd, adni):
+        ours = table[table["method"] == "Fed-mv-PPCA"]
+        assert list(zip(ours["scenario"], ours["centers"], strict=True)) == list(experiments.SCENARIOS)
+        assert table["method"].value_counts().to_dict() == {
+            "Fed-mv-PPCA": 9, "DP-Fed-mv-PPCA": 8, "VAE": 5, "mc-VAE": 5,
+        }  # fmt: skip
+    row = sd.set_index(["scenario", "centers", "method"]).loc[("G/K", 6, "Fed-mv-PPCA")]
+    assert row.tolist() == [0.0499, 0.0104, 0.0575, 0.0128, 0.7785, 0.0222]
+    row = adni.set_index(["scenario", "centers", "method"]).loc[("G", 6, "mc-VAE")]
+    assert row.tolist() == [0.1924, 0.0219, 0.1589, 0.0018, 0.8085, 0.0464]
+    with pytest.raises(UserError, match="no table 'SD_3'"):
+        paper_table("SD_3")
+
+
+def _lines() -> pd.DataFrame:
+    values = [
+        ("per center", 0, 0.03, 0.04, 1.0),
+        ("per center", 1, 0.05, 0.04, 0.9),
+        ("shared", 0, 0.01, 0.01, np.nan),
+    ]
+    found = pd.DataFrame(values, columns=["scaling", "fold", "train_mae", "test_mae", "accuracy"])
+    return found.assign(scenario="IID", centers=3, method=OURS, repeat=0)
+
+
+def test_summary_sets_the_paper_beside_our_paper_preset_alone() -> None:
+    table = summary(_lines(), "SD_2")
+    assert table["train_mae"].tolist() == pytest.approx([0.04, 0.01])
+    assert table["train_mae_sd"].tolist() == pytest.approx([0.01, 0.0])
+    assert table["test_mae_paper"].tolist()[0] == 0.0373
+    assert np.isnan(table["test_mae_paper"].tolist()[1])
+    apart = gaps(table)
+    assert len(apart) == 1
+    assert apart["train_mae"][0] == pytest.approx(0.04 / 0.0320 - 1)
+
+
+def test_markdown_has_a_line_for_each_row_and_no_nan() -> None:
+    lines = markdown(summary(_lines(), "SD_2")).splitlines()
+    assert len(lines) == 4
+    assert lines[2].startswith(
+        f"| IID | 3 | {OURS} | per center | 0.0400 ± 0.0100 | 0.0320 ± 0.0024 | 0.0400 ± 0.0000 | 0.0373 ± 0.0035 |"
+    )
+    assert len({line.count("|") for line in lines}) == 1
+    assert "nan" not in "".join(lines)
+
+
+def test_sd_command_writes_table_and_figures_and_keeps_to_the_yardstick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """G/K is where the paper's algorithm fails and ours has to stay within 3 % of PCA that saw everything."""
+    monkeypatch.setattr(experiments, "SCENARIOS", (("G/K", 3),))
+    assert run_command(["paper", "sd", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
+    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == ["sd.md", "sd.csv", "sd.png", "sd.svg"]
+    assert (tmp_path / "sd.png").read_bytes().startswith(b"\x89PNG")
+    assert b"</svg>" in (tmp_path / "sd.svg").read_bytes()
+    assert "| G/K | 3 | Fed-mv-PPCA, paper preset | per center |" in (tmp_path / "sd.md").read_text()
+    lines = pd.read_csv(tmp_path / "sd.csv")
+    error = lines.groupby(["method", "scaling"])["test_mae"].mean()
+    assert error[experiments.DEFAULT, "shared"] < 1.03 * error[experiments.YARDSTICK, "shared"]
+    assert error[experiments.PAPER, "shared"] > 1.5 * error[experiments.YARDSTICK, "shared"]
