@@ -22,14 +22,17 @@ from vedute.federation.deviation import center_deviation
 from vedute.federation.fitting import conclude, prepare, run
 from vedute.federation.loop import Progress, Record
 from vedute.federation.model import Model
+from vedute.federation.private import Ledgers, described, fit_privately, note_exact_values, policy_of
 from vedute.federation.settings import Settings
 from vedute.federation.store import Run, load_run, save_run
 from vedute.federation.waic import DRAWS, Waic, model_waic
+from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import progress_bar
-from vedute.sources import open_source
+from vedute.sources import open_rows, open_source
 from vedute.tables import as_views, named_ranges, tabulate
 
 Center = str | CenterParams | None
+Privacy = SubjectPrivacy | CenterPrivacy | PaperPrivacy | None
 
 
 class FederatedPPCA(BaseEstimator):
@@ -50,6 +53,8 @@ class FederatedPPCA(BaseEstimator):
     scaling : {"shared-standard", "shared-minmax", "center-minmax", "declared"} or None
         How features are made comparable. "shared-minmax" shares the extremes, which are values of real subjects;
         "declared" uses the public ``ranges`` given to :meth:`fit`; "center-minmax" is the paper's.
+    privacy : None, SubjectPrivacy, CenterPrivacy or PaperPrivacy
+        What may leave a center. None: exact values. "declared" ranges are needed for SubjectPrivacy.
     tol : float or None
         Largest relative change of the global prior at which the rounds stop; None runs all of them.
     random_state : int, Generator, RandomState or None
@@ -58,6 +63,9 @@ class FederatedPPCA(BaseEstimator):
         Show a progress bar.
     posterior_variances, case_mix, spread : bool or None
         Switch one of the three corrections on or off; None leaves it as the preset has it.
+    ledgers : path or None
+        Folder of the ledgers, which belong to the data and outlive the fit: a second fit on the same data continues
+        them. None keeps them in memory only, so nothing is remembered of what earlier fits released.
 
     Attributes
     ----------
@@ -71,6 +79,8 @@ class FederatedPPCA(BaseEstimator):
         One record per round.
     n_rounds_ : int
     converged_ : bool
+    ledgers_ : dict of Ledger
+        What left each center under the policy, and what it cost.
     """
 
     def __init__(
@@ -82,12 +92,14 @@ class FederatedPPCA(BaseEstimator):
         first_iterations: int = 30,
         preset: str = "default",
         scaling: str | None = "shared-standard",
+        privacy: Privacy = None,
         tol: float | None = 1e-5,
         random_state: Any = None,
         progress: bool = False,
         posterior_variances: bool | None = None,
         case_mix: bool | None = None,
         spread: bool | None = None,
+        ledgers: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.rounds = rounds
@@ -95,17 +107,20 @@ class FederatedPPCA(BaseEstimator):
         self.first_iterations = first_iterations
         self.preset = preset
         self.scaling = scaling
+        self.privacy = privacy
         self.tol = tol
         self.random_state = random_state
         self.progress = progress
         self.posterior_variances = posterior_variances
         self.case_mix = case_mix
         self.spread = spread
+        self.ledgers = ledgers
 
     def _settings(self) -> Settings:
         return Settings(
             self.n_components, self.rounds, self.iterations, self.first_iterations, self.preset, self.scaling, self.tol,
             _seed(self.random_state), self.posterior_variances, self.case_mix, self.spread,
+            None if self.privacy is None else described(self.privacy),
         )  # fmt: skip
 
     def fit(
@@ -120,12 +135,26 @@ class FederatedPPCA(BaseEstimator):
         (the paper's second initialisation), in scaled units.
         """
         settings = self._settings()
-        source = open_source(centers, settings, ranges)
-        bounds = named_ranges(source.ranges, source.layout, source.columns)
-        ready = prepare(source.layout, source.read, settings, bounds, prior)
         with progress_bar(settings.rounds, shown=self.progress) as on_round:
+            if self.privacy is not None:
+                return self._fit_privately(centers, settings, ranges, on_round)
+            source = open_source(centers, settings, ranges)
+            bounds = named_ranges(source.ranges, source.layout, source.columns)
+            ready = prepare(source.layout, source.read, settings, bounds, prior)
             outcome = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
+        self.ledgers_ = note_exact_values(source.rows, self._ledgers()) if self.ledgers is not None else {}
         return self._take(conclude(ready, outcome, settings, source.columns), outcome)
+
+    def _fit_privately(self, centers: Any, settings: Settings, ranges: Any, on_round: Any) -> Self:
+        rows = open_rows(centers, clipped=isinstance(self.privacy, SubjectPrivacy))
+        declared = centers.ranges if ranges is None and isinstance(centers, Study) else ranges
+        bounds = named_ranges(declared, rows.layout, rows.columns, partial=True)
+        found = fit_privately(rows, settings, bounds, self._ledgers(), on_round)
+        self.ledgers_, self.told_ = found.ledgers, found.told
+        return self._take(found.model, found.progress)
+
+    def _ledgers(self) -> Ledgers:
+        return Ledgers(None if self.ledgers is None else Path(self.ledgers))
 
     def _take(self, model: Model, outcome: Progress) -> Self:
         self.model_ = model
@@ -226,10 +255,12 @@ class FederatedPPCA(BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """A fitted estimator from a run folder, its files compared with their checksums."""
         run = load_run(Path(path))
-        described = asdict(run.model.settings)
-        seed = described.pop("seed")
+        settings = run.model.settings
+        options = asdict(settings)
+        seed = options.pop("seed")
+        options["privacy"] = None if settings.privacy is None else policy_of(settings)
         outcome = Progress(run.model.prior, run.history, run.converged)
-        return cls(**described, random_state=seed)._take(run.model, outcome)
+        return cls(**options, random_state=seed)._take(run.model, outcome)
 
     def _tables(self, given: Any, table: MultiView, values: Mapping[str, Array]) -> dict[str, Any]:
         return {name: tabulate(given, table, rows, list(self.model_.columns[name])) for name, rows in values.items()}

@@ -12,10 +12,41 @@ from vedute.data.views import MultiView
 from vedute.errors import UserError
 from vedute.federation.fitting import Folded, fold, read_study
 from vedute.federation.inspection import inspect_centers
+from vedute.federation.private import StudyRows
 from vedute.federation.settings import Settings
 from vedute.tables import common_layout
 
 F = TypeVar("F", bound=Folding)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of centers whose tables are in memory."""
+
+    layout: Layout
+    columns: dict[str, tuple[str, ...]]
+    tables: Mapping[str, MultiView]
+
+    @property
+    def held(self) -> dict[str, tuple[str, ...]]:
+        """The views that each center gave."""
+        return {name: tuple(table.views) for name, table in self.tables.items()}
+
+    def feed(self, make: Callable[[str], F]) -> dict[str, F]:
+        """Give the tables of each center to its own ``make(center)``."""
+        found = {}
+        for name, table in self.tables.items():
+            found[name] = make(name)
+            found[name].add(table.views)
+        return found
+
+
+def open_rows(centers: Mapping[str, Any] | Study, *, clipped: bool = False) -> StudyRows | TableRows:
+    """Where the rows are and how they are laid out; nothing is read yet."""
+    if isinstance(centers, Study):
+        return StudyRows(centers, clipped)
+    tables = _centers(centers)
+    return TableRows(*common_layout(tables), tables)
 
 
 @dataclass(frozen=True)
@@ -26,31 +57,24 @@ class Source:
     columns: dict[str, tuple[str, ...]]
     read: dict[str, Folded]
     ranges: Any
-    rows: Study | Mapping[str, MultiView]
+    rows: StudyRows | TableRows
 
     def again(self, make: Callable[[str], F]) -> dict[str, F]:
         """Read all rows once more and feed those of each center to its own ``make(center)``."""
-        if isinstance(self.rows, Study):
-            return {name: part.result for name, part in self.rows.fold(make).items()}
-        found = {}
-        for name, table in self.rows.items():
-            found[name] = make(name)
-            found[name].add(table.views)
-        return found
+        return self.rows.feed(make)
 
 
 def open_source(centers: Mapping[str, Any] | Study, settings: Settings, ranges: Any = None) -> Source:
     """Read all centers once and refuse what no fit survives."""
-    if isinstance(centers, Study):
-        layout, columns, read = read_study(centers, settings)
-        found = Source(layout, columns, read, centers.ranges if ranges is None else ranges, centers)
+    rows = open_rows(centers)
+    layout, columns = rows.layout, rows.columns
+    if isinstance(rows, StudyRows):
+        ranges = rows.study.ranges if ranges is None else ranges
+        read = read_study(rows.study, settings)[2]
     else:
-        tables = _centers(centers)
-        layout, columns = common_layout(tables)
-        read = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in tables.items()}
-        found = Source(layout, columns, read, ranges, tables)
+        read = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in rows.tables.items()}
     inspect_centers(layout, {name: part.statistics for name, part in read.items()}, columns)
-    return found
+    return Source(layout, columns, read, ranges, rows)
 
 
 def _centers(centers: Any) -> dict[str, MultiView]:

@@ -70,8 +70,11 @@ def tabulate(given: Any, table: MultiView, rows: Array, columns: Sequence[str]) 
     return pd.DataFrame(rows, index=frames[0].index, columns=list(columns)) if frames else rows
 
 
-def named_ranges(ranges: Any, layout: Layout, columns: Columns) -> Ranges | None:
-    """Public ranges as (d, 2) arrays, from arrays or from ``{column: (low, high)}``."""
+def named_ranges(ranges: Any, layout: Layout, columns: Columns, *, partial: bool = False) -> Ranges | None:
+    """Public ranges as (d, 2) arrays, from arrays or from ``{column: (low, high)}``.
+
+    With ``partial`` columns may lack one (NaN), for those who can tell which columns they need.
+    """
     if ranges is None:
         return None
     found = {}
@@ -80,14 +83,17 @@ def named_ranges(ranges: Any, layout: Layout, columns: Columns) -> Ranges | None
             raise UserError(f"ranges: view {view!r} is not in the data; known are {', '.join(map(repr, layout.names))}")
         if isinstance(given, Mapping):
             lacking = [name for name in columns[view] if name not in given]
-            if lacking:
+            if lacking and not partial:
                 raise UserError(f"ranges of view {view!r}: columns without one: {', '.join(lacking)}")
-            given = [given[name] for name in columns[view]]
+            given = [given.get(name, (np.nan, np.nan)) for name in columns[view]]
         bounds = np.asarray(given, dtype=float)
         if bounds.shape != (len(columns[view]), 2):
             raise UserError(f"ranges of view {view!r} must be {len(columns[view])} pairs (low, high)")
-        if not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
-            j = int(np.argmin(bounds[:, 0] < bounds[:, 1]))
+        good = np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1])
+        if partial:
+            good |= np.isnan(bounds).all(axis=1)
+        if not good.all():
+            j = int(np.argmin(good))
             raise UserError(
                 f"ranges of view {view!r}, column {columns[view][j]!r}: low must be below high, both finite"
             )

@@ -25,6 +25,9 @@ COMMANDS = (
     "harmonise",
     "score",
     "sample",
+    "report",
+    "audit",
+    "paper",
     "completion",
 )  # a command NAME is the function ``command`` of the module vedute.cli.NAME
 

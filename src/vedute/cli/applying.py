@@ -55,7 +55,9 @@ class Application:
                 table = self.study.read(center)
                 yield Part(center, table.ids, table.groups, self._ordered(table.views), self.who[center])
             return
-        bounds = {name: b for name, view in self.study.views.items() if (b := view.bounds) is not None}
+        clipped = (self.model.settings.privacy or {}).get("policy") == "subject"  # the fit took such values, too
+        declared = {} if clipped else self.study.views
+        bounds = {name: b for name, view in declared.items() if (b := view.bounds) is not None}
         for pool in self.study.pools:
             if wanted & set(pool.centers):
                 for chunk in stream(pool, bounds):

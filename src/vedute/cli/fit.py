@@ -15,9 +15,11 @@ import click
 from vedute.cli.options import FilePath, force_option, json_option, study_argument
 from vedute.cli.rounds import watch_rounds
 from vedute.data.scaling import SCALINGS
+from vedute.data.settings import POLICIES
 from vedute.federation.settings import PRESETS, Settings
 
 if TYPE_CHECKING:
+    from vedute.data.study import Study
     from vedute.federation.store import Run
 
 DEFAULTS = Settings(1)
@@ -57,31 +59,79 @@ def _default(name: str) -> str:
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="S", help=f"Seed of the starting values. {_default('seed')}"
 )
+@click.option("--privacy", type=click.Choice(POLICIES), help="Policy. [default: the study's]")
+@click.option("--epsilon", type=float, metavar="E", help="Privacy budget: the total, or (paper) that of one mechanism.")
+@click.option("--delta", type=float, metavar="D", help="Its delta, well below 1 / number of subjects.")
+@click.option("--clip", type=float, metavar="C", help="Clip constant of the policies center and paper. [default: 1]")
+@click.option(
+    "--first-round",
+    type=click.Choice(["raw", "public"]),
+    help="Round 1 of the policy paper. [default: raw, as published]",
+)
+@click.option(
+    "--ledgers", type=FilePath, metavar="DIR", help="Where the ledgers are. [default: ledgers/ beside the study]"
+)
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run; its options need not be repeated.")
 @force_option
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, study: Path, out: Path, resume: bool, force: bool, as_json: bool, **options: Any
+    ctx: click.Context,
+    /,
+    study: Path,
+    out: Path,
+    ledgers: Path | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Fit a model to STUDY and write it to the run folder RUN.
 
     A run that was interrupted or killed goes on with --resume and ends with exactly the same model.
+
+    Under a privacy policy every release is in the ledger of the center's data before it leaves; a ledger belongs to
+    the data, so a second run, also into another RUN, continues it.
     """
     from vedute.data.study import Study
     from vedute.federation.resumable import Request, fit_study
 
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")
+    asked = {name: options.pop(name) for name in ("privacy", "epsilon", "delta", "clip", "first_round")}
     given = {name: None if value == "none" else value for name, value in options.items() if value is not None}
     with stopped_by_signals() as stopped, watch_rounds(as_json) as watch:
         try:
-            run = fit_study(Study.load(study), out, Request(given, resume, force), watch)
+            found = Study.load(study)
+            policy = wanted_policy(found, asked)
+            if policy is not None or asked["privacy"] is not None:
+                given["privacy"] = policy
+            run = fit_study(found, out, Request(given, resume, force, ledgers), watch)
         except KeyboardInterrupt:
             again = shlex.join(["vedute", "fit", str(study), "--out", str(out), "--resume"])
             click.echo(f"vedute: interrupted; continue with\n  {again}", err=True)
             ctx.exit(128 + stopped[0])
     tell(run, out, as_json)
+
+
+def wanted_policy(study: Study, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """The policy as a table: options on the command line before the study's [privacy]; None for exact values."""
+    from vedute.federation.private import described
+    from vedute.privacy.requests import make_policy
+
+    own = study.privacy
+    options = {name: value for name, value in asked.items() if value is not None and name != "privacy"}
+    kind = asked["privacy"] or own.policy
+    if kind == "none":
+        if options:
+            raise click.UsageError(
+                f"--{next(iter(options)).replace('_', '-')} needs --privacy, or [privacy] in the study"
+            )
+        return None
+    table: dict[str, Any] = {"policy": kind, **options}
+    if kind == own.policy:
+        table = {"policy": kind, "epsilon": own.epsilon, "delta": own.delta, **own.options, **options}
+    return described(make_policy({name: value for name, value in table.items() if value is not None}))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from vedute.cli.options import FilePath
+from vedute.errors import UserError
 
 if TYPE_CHECKING:
     from vedute.evaluation.runner import Experiment
@@ -48,6 +49,33 @@ def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
     from vedute.evaluation.experiments import sd as experiment
 
     conduct(experiment(rivals=rivals), repeats, out, jobs)
+
+
+@command.command()
+@shared_options
+@click.option("--data", type=FilePath, metavar="FOLDER", help="The open data set cnp, which stands in for ADNI.")
+@click.option("--study", type=FilePath, metavar="FILE", help="A study file with four views, such as ADNI itself.")
+def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | None, study: Path | None) -> None:
+    """Four views: the same scenarios on real data (table ADNI_2), and the true centers."""
+    from vedute.evaluation.studies import adni_from_folder, adni_from_study
+
+    if study is not None and data is None:
+        experiment = adni_from_study(study, rivals=rivals)
+    elif data is not None and study is None:
+        experiment = adni_from_folder(data, rivals=rivals)
+    else:
+        raise UserError("give either --data FOLDER (cnp, which stands in for ADNI) or --study FILE (docs/adni.md)")
+    conduct(experiment, repeats, out, jobs)
+
+
+@command.command()
+@shared_options
+@click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="The open data set heart4.")
+def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
+    """Heart disease: random centers, and the four hospitals that the patients come from."""
+    from vedute.evaluation.studies import heart4 as experiment
+
+    conduct(experiment(data, rivals=rivals), repeats, out, jobs)
 
 
 def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None) -> None:

@@ -58,7 +58,8 @@ class Model:
 
     def emission(self, center: str | CenterParams | None) -> Emission:
         """The model of a row of a known center, or of a new one."""
-        if center is None:
+        kept_at_home = isinstance(center, str) and center not in self.centers and center in self.scalers
+        if center is None or kept_at_home:
             return global_emission(self.prior, self.layout)
         return center_emission(self.prior, self.center(center), self.layout)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from threadpoolctl import threadpool_limits
 
 from vedute.core.layout import Layout
-from vedute.data.files import from_json, read_whole, sweep
+from vedute.data.files import from_json, read_whole, sweep, to_json, write_whole
 from vedute.data.study import Study
 from vedute.errors import DataWarning, UserError
 from vedute.federation import store
@@ -22,6 +23,7 @@ from vedute.federation.inspection import inspect_centers
 from vedute.federation.latent import DATA, fingerprints, write_latent
 from vedute.federation.loop import Progress
 from vedute.federation.model_file import build_settings
+from vedute.federation.private import Ledgers, StudyRows, fit_privately, policy_of
 from vedute.federation.settings import Settings
 from vedute.federation.store import Run, Stage
 from vedute.tables import named_ranges
@@ -36,6 +38,7 @@ class Request:
     given: Mapping[str, Any]
     resume: bool = False
     force: bool = False
+    ledgers: Path | None = None  # where the ledgers are; beside the study if not said
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ def fit_study(study: Study, folder: Path, request: Request, watch: Watch) -> Run
             )
         if at is Stage.NEW or request.force:
             settings = wanted_settings(study, request.given)
+            if settings.privacy is not None:
+                return _fit_privately(study, folder, settings, request, watch)
             columns, read = _read_new(study, settings)
             ready = _prepare(study, columns, read, settings)
             store.begin(folder, study.text, settings)
@@ -69,10 +74,35 @@ def fit_study(study: Study, folder: Path, request: Request, watch: Watch) -> Run
                 _same_files(study, folder)
                 store.tidy(folder)
                 return store.load_run(folder)
+            if settings.privacy is not None:
+                return _fit_privately(study, folder, settings, request, watch)
             columns, read = _read_again(study, folder, settings)
             ready = _prepare(study, columns, read, settings)
         prints = {name: part.fingerprint for name, part in read.items()}
         return _go_on(study, folder, settings, columns, ready, prints, watch)
+
+
+def _fit_privately(study: Study, folder: Path, settings: Settings, request: Request, watch: Watch) -> Run:
+    """A fit under a policy. Killed and resumed it begins again: the ledgers repeat what they released, at no cost.
+
+    Nothing is in the folder before the fit has succeeded: a refused release leaves no trace there.
+    """
+    policy = policy_of(settings)
+    rows = StudyRows(study, clipped=policy.name == "subject")
+    prints = fingerprints(study)
+    watch.begun(settings, 0)
+    home = Ledgers(request.ledgers or study.path.parent / "ledgers")
+    bounds = named_ranges(study.ranges, rows.layout, rows.columns, partial=True)
+    found = fit_privately(rows, settings, bounds, home, watch.round)
+    finished = Run(found.model, found.progress.history, found.progress.converged)
+    store.begin(folder, study.text, settings)
+    write_latent(study, finished.model, prints, folder / store.LOCAL)
+    for center, ledger in found.ledgers.items():
+        ledger.copy_to(folder / f"ledger-{quote(center, safe='')}.jsonl")
+    for center, told in found.told.items():
+        write_whole(folder / store.LOCAL / center / "clipped.json", to_json(asdict(told)))
+    store.finish(folder, finished)
+    return finished
 
 
 def wanted_settings(study: Study, given: Mapping[str, Any]) -> Settings:

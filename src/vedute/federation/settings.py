@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from vedute.core.center import LocalRule
 from vedute.core.master import MasterRule
@@ -29,6 +30,7 @@ class Settings:
     posterior_variances: bool | None = None
     case_mix: bool | None = None
     spread: bool | None = None
+    privacy: Mapping[str, Any] | None = None  # the policy as a study's [privacy] has it; None: exact values
 
     def __post_init__(self) -> None:
         _count("n_components", self.n_components)

@@ -1,0 +1,293 @@
+"""Fits under a privacy policy, in one process: all that leaves a center passes its gate and is in its ledger first.
+
+``subject``: the rows become one noised matrix, and everything after it is ordinary and free. ``center`` and ``paper``:
+the rounds are fixed beforehand, and in each the center's parameters pass the gate; the master sees nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from vedute.core.contribution import Contribution
+from vedute.core.layout import Layout
+from vedute.core.master import change
+from vedute.core.params import Array, GlobalPrior
+from vedute.core.stats import Accumulator, Statistics
+from vedute.data.scaling import Ranges as Bounds
+from vedute.data.study import Folding, Study
+from vedute.errors import UserError
+from vedute.federation.center import Center, run_round
+from vedute.federation.fitting import Folded, Ready, conclude, folded, needs_extremes, prepare, run
+from vedute.federation.inspection import inspect_centers
+from vedute.federation.loop import Progress, Record, nbytes
+from vedute.federation.model import Model
+from vedute.federation.settings import Settings
+from vedute.privacy.center_level import center_contribution
+from vedute.privacy.fingerprint import Fingerprint, salt_of
+from vedute.privacy.gate import open_gate, release_round, release_rows
+from vedute.privacy.ledger import Ledger, open_ledger
+from vedute.privacy.mechanisms import noise_source
+from vedute.privacy.paper import paper_contribution
+from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.recovery import to_statistics
+from vedute.privacy.release import Release
+from vedute.privacy.requests import check_scaling, make_policy, warn_about
+from vedute.privacy.shared import Update, plug_in_step, public_prior
+from vedute.privacy.subject import Ranges as PublicRanges
+from vedute.privacy.subject import SecondMoments, Told, checked_ranges, make_bound
+
+F = TypeVar("F", bound=Folding)
+RUN = "fit"  # names the rounds of a fit in the ledger; questions tell different fits apart
+
+
+def described(policy: AnyPolicy) -> dict[str, Any]:
+    """A policy as the table ``[privacy]`` of a study has it; what :func:`vedute.privacy.requests.make_policy` reads."""
+    found: dict[str, Any] = {"policy": policy.name}
+    for part in fields(policy):
+        value = getattr(policy, part.name)
+        if part.name == "scales":
+            value = {scale.name: getattr(value, scale.name) for scale in fields(value)}
+        found[part.name] = dict(value) if isinstance(value, Mapping) else value
+    return found
+
+
+def policy_of(settings: Settings) -> AnyPolicy:
+    """The policy that the settings describe."""
+    if settings.privacy is None:
+        return NoPrivacy()
+    table = {name: value for name, value in settings.privacy.items() if value is not None}
+    seed = table.pop("seed", None)
+    policy = make_policy(table)
+    return policy if seed is None or isinstance(policy, NoPrivacy) else replace(policy, seed=seed)
+
+
+class Reader(Generic[F]):
+    """Reads the rows of one center once: into what the policy needs of them, and into a name for the data."""
+
+    def __init__(self, sink: F, salt: bytes) -> None:
+        self.sink, self.print = sink, Fingerprint(salt)
+
+    def add(self, views: Mapping[str, Array]) -> None:
+        """Take in some row-aligned views."""
+        self.print.add({name: np.asarray(rows, dtype=np.float64) for name, rows in views.items()})
+        self.sink.add(views)
+
+
+class Rows(Protocol):
+    """The rows of all centers, wherever they are; ``held`` are the views of each, which is public."""
+
+    @property
+    def layout(self) -> Layout:
+        """All views of the study."""
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Their columns."""
+
+    @property
+    def held(self) -> Mapping[str, tuple[str, ...]]:
+        """The views that each center holds."""
+
+    def feed(self, make: Callable[[str], F]) -> dict[str, F]:
+        """Read all rows and feed those of each center to its own ``make(center)``."""
+
+
+@dataclass(frozen=True)
+class StudyRows:
+    """The rows of a study, in its files."""
+
+    study: Study
+    clipped: bool = False  # a policy will clip what lies beyond the declared ranges: no reason to refuse it
+
+    @property
+    def layout(self) -> Layout:
+        """All views of the study."""
+        return Layout(tuple(self.columns), tuple(len(names) for names in self.columns.values()))
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """Their columns."""
+        return {view: self.study.columns[view] for view in sorted(self.study.columns)}
+
+    @property
+    def held(self) -> dict[str, tuple[str, ...]]:
+        """The views that each center has a file of; in a pooled file every center is taken to hold all of them."""
+        return {center: tuple(sorted(pool.files)) for pool in self.study.pools for center in pool.centers}
+
+    def feed(self, make: Callable[[str], F]) -> dict[str, F]:
+        """Read every file once."""
+        found = self.study.fold(make, enforce_ranges=not self.clipped)
+        return {center: part.result for center, part in found.items()}
+
+
+@dataclass(frozen=True)
+class Ledgers:
+    """Where ledgers are kept: a folder, or (None) the memory of this process alone."""
+
+    home: Path | None = None
+
+    def salt(self, center: str) -> bytes:
+        """The center's secret key for naming its data."""
+        if self.home is None:
+            with tempfile.TemporaryDirectory() as folder:
+                return salt_of(Path(folder))
+        return salt_of(self.home / "keys" / center.encode().hex())
+
+    def open(self, center: str, data: str) -> Ledger:
+        """The ledger of a center's data."""
+        return Ledger(center, data) if self.home is None else open_ledger(self.home, center, data)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fit under a policy: the model, how it went, the ledgers, and what each center may tell at home."""
+
+    model: Model
+    progress: Progress
+    ledgers: dict[str, Ledger]
+    told: dict[str, Told]
+
+
+def fit_privately(
+    rows: Rows,
+    settings: Settings,
+    ranges: Bounds | None,
+    ledgers: Ledgers,
+    on_round: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Fit under the policy of the settings."""
+    policy = policy_of(settings)
+    check_scaling(policy, settings.scaling)
+    if isinstance(policy, PaperPrivacy) and not settings.paper:
+        raise UserError("the policy 'paper' is Algorithm 2 to the letter: it needs preset='paper'")
+    if isinstance(policy, SubjectPrivacy):
+        return _fit_subject(policy, rows, settings, ranges, ledgers, on_round)
+    assert not isinstance(policy, NoPrivacy)
+
+    def make(center: str) -> Reader[Accumulator]:
+        layout = rows.layout.restrict(rows.held[center])
+        return Reader(Accumulator(layout, extremes=needs_extremes(settings)), ledgers.salt(center))
+
+    readers = rows.feed(make)
+    books = {center: ledgers.open(center, reader.print.name()) for center, reader in readers.items()}
+    read = {center: folded(reader.sink) for center, reader in readers.items()}
+    inspect_centers(rows.layout, {name: part.statistics for name, part in read.items()}, rows.columns)
+    ready = prepare(rows.layout, read, settings, ranges)
+    progress = private_rounds(ready, settings, policy, books, on_round)
+    model = Model(rows.layout, rows.columns, progress.prior, {}, ready.scalers, settings)
+    return Outcome(model, progress, books, {})
+
+
+def _fit_subject(
+    policy: SubjectPrivacy,
+    rows: Rows,
+    settings: Settings,
+    ranges: Bounds | None,
+    ledgers: Ledgers,
+    on_round: Callable[[Progress], None] | None,
+) -> Outcome:
+    """One noised release of every center; all that follows is computed from it and costs nothing."""
+    own = {center: rows.layout.restrict(views) for center, views in rows.held.items()}
+    public = {center: checked_ranges(part, rows.columns, ranges or {}) for center, part in own.items()}
+
+    def make(center: str) -> Reader[SecondMoments]:
+        return Reader(SecondMoments(public[center], make_bound(own[center], policy.bound)), ledgers.salt(center))
+
+    read, books, told = {}, {}, {}
+    for center, reader in rows.feed(make).items():
+        moments, mine = reader.sink, policy.of(center)
+        warn_about(mine, moments.rows, len(own), rounds=1)
+        books[center] = ledgers.open(center, reader.print.name())
+        release = release_rows(mine, books[center], moments, noise_source(policy.seed, center))
+        read[center] = _noised(to_statistics(release, public[center]), public[center])
+        told[center] = moments.told()
+    ready = prepare(rows.layout, read, settings, ranges)
+    progress = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
+    return Outcome(conclude(ready, progress, settings, rows.columns), progress, books, told)
+
+
+def _noised(statistics: Statistics, ranges: PublicRanges) -> Folded:
+    held = statistics.held()
+    parts = [ranges.layout.slices[name] for name in held.layout.names]
+    low, high = (np.concatenate([ends[part] for part in parts]) for ends in (ranges.low, ranges.high))
+    return Folded(held, low, high)
+
+
+def note_exact_values(rows: Rows, ledgers: Ledgers) -> dict[str, Ledger]:
+    """Without a policy the ledgers say that exact values left."""
+    readers = rows.feed(lambda center: Reader(Nothing(), ledgers.salt(center)))
+    books = {center: ledgers.open(center, reader.print.name()) for center, reader in readers.items()}
+    for ledger in books.values():
+        open_gate(NoPrivacy(), ledger, RUN)
+    return books
+
+
+class Nothing:
+    """Keeps nothing of the rows."""
+
+    def add(self, views: Mapping[str, Array]) -> None:
+        """Forget them."""
+
+
+def private_rounds(
+    ready: Ready,
+    settings: Settings,
+    policy: CenterPrivacy | PaperPrivacy,
+    books: Mapping[str, Ledger],
+    on_round: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Algorithm 2: local steps, the gate of each center, the master's plug-in step; all rounds, whatever happens.
+
+    A run that was killed is run again from its first round: the ledgers answer the same questions with the same
+    releases, at no cost, so it ends in the same model.
+    """
+    holders = {view: sum(view in c.statistics.layout.names for c in ready.centers) for view in ready.layout.names}
+    warn_about(policy, 0, len(ready.centers), settings.rounds)
+    plan = replace(settings.plan(), posterior=False)
+    plan = replace(plan, rule=replace(plan.rule, spread=False))
+    if isinstance(policy, PaperPrivacy):
+        policy.check_rho(len(ready.centers))
+    raw = isinstance(policy, PaperPrivacy) and policy.first_round == "raw"
+    sizes = zip(ready.layout.names, ready.layout.sizes, strict=True)
+    prior = ready.start if raw else public_prior(sizes, settings.n_components, settings.seed)
+    progress = Progress(prior)
+    for r in range(1, settings.rounds + 1):
+        began = perf_counter()
+        shares, up = [], 0
+        for center in ready.centers:
+            run_round([center], progress.prior, plan, r)
+            update = Update(center.parameters(), progress.prior, r, settings.rounds)
+            noise = noise_source(policy.seed, center.name)
+            release = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
+            shares.append(_share(policy, release, progress.prior, center, holders))
+            up += nbytes(release.values)
+        prior = plug_in_step(progress.prior, reduce(add, shares))
+        moved, down = change(progress.prior, prior), nbytes(prior) * len(shares)
+        names = tuple(center.name for center in ready.centers)
+        record = Record(r, moved, perf_counter() - began, up, down, names)
+        progress = Progress(prior, (*progress.history, record))
+        if on_round is not None:
+            on_round(progress)
+    return progress
+
+
+def _share(
+    policy: CenterPrivacy | PaperPrivacy,
+    release: Release,
+    prior: GlobalPrior,
+    center: Center,
+    holders: Mapping[str, int],
+) -> Contribution:
+    if isinstance(policy, PaperPrivacy):
+        return paper_contribution(release, prior, holders)
+    return center_contribution(release, prior, center.statistics.layout.names, policy.scales, holders)
