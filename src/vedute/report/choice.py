@@ -1,0 +1,61 @@
+"""Model choice, when ``vedute select`` made the run."""
+
+from __future__ import annotations
+
+from vedute.errors import UserError
+from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
+from vedute.report.reading import SELECTION, Folder
+
+NONE = "no comparison of numbers of components: 'vedute select STUDY --out RUN' makes one, 'vedute fit' does not"
+COLUMNS = ("components", "scaling", "waic", "se", "difference", "difference_se", "p_waic", "mae", "recommended")
+
+
+def section(folder: Folder) -> Section:
+    """The chapter."""
+    rows = folder.selection
+    if not rows:
+        return Section("choice", "Model choice", missing=(NONE,))
+    if not set(COLUMNS) <= set(rows[0]):
+        raise UserError(f"{SELECTION}: is not what vedute writes there; run 'vedute select' again, or remove the file")
+    chosen = next((row for row in rows if row["recommended"] == "True"), None)
+    best = min(rows, key=lambda row: float(row["waic"]))
+    sentences = [
+        f"The smallest WAIC has {count(int(best['components']), 'component')} (scaling {best['scaling'] or 'none'})."
+    ]
+    if chosen is not None:
+        sentences.append(
+            f"Recommended: {count(int(chosen['components']), 'component')}, the fewest within two errors of it."
+        )
+    return Section("choice", "Model choice", tuple(sentences), (_figure(folder),), (_table(folder),))
+
+
+def _table(folder: Folder) -> Table:
+    cells = tuple(
+        (
+            row["scaling"] or "none", "recommended" if row["recommended"] == "True" else "", row["components"],
+            num(float(row["waic"]), 1), num(float(row["difference"]), 1), num(float(row["difference_se"]), 1),
+            num(float(row["p_waic"]), 1), num(float(row["mae"]), 3),
+        )
+        for row in folder.selection
+    )  # fmt: skip
+    head = ("scaling", "", "components", "WAIC", "difference", "its error", "parameters", "mean absolute error")
+    return Table("Numbers of components compared", head, cells, labels=2)
+
+
+def _figure(folder: Folder) -> Figure:
+    traces = []
+    for scaling in dict.fromkeys(row["scaling"] for row in folder.selection):
+        own = [row for row in folder.selection if row["scaling"] == scaling]
+        traces.append(
+            {
+                "type": "scatter", "mode": "lines+markers", "name": safe(scaling or "none"),
+                "x": [int(row["components"]) for row in own], "y": numbers([float(row["difference"]) for row in own]),
+                "error_y": {"type": "data", "array": numbers([2 * float(row["difference_se"]) for row in own])},
+                "hovertemplate": "%{x} components: %{y:.1f} above the best<extra></extra>",
+            }
+        )  # fmt: skip
+    look = layout(
+        380, xaxis={"title": {"text": "components"}, "dtick": 1}, yaxis={"title": {"text": "WAIC above the best"}}
+    )
+    alt = "Difference of WAIC to the best choice, with two standard errors, by number of components; lower is better."
+    return Figure("choice", alt, (Option("", tuple(traces), look),))

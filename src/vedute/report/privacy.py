@@ -1,0 +1,132 @@
+"""What was paid in privacy: policy, promise, and what the ledgers say was spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vedute.privacy.accounting import paper_claim, spent_epsilon
+from vedute.privacy.chain import Record
+from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, from_json, leaves
+from vedute.report.parts import UNKNOWN, Section, Table, count, num
+from vedute.report.reading import Folder
+
+DELTA = 1e-5  # where nothing was promised
+RELATIONS = {"none": SUBJECT, "subject": SUBJECT, "center": CENTER, "paper": CENTER}
+MEANING = {
+    SUBJECT: "neighbouring data sets differ by replacing one subject: the promise protects each patient",
+    CENTER: "neighbouring data sets differ by replacing one whole center: the promise protects each center",
+}
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one center's ledger comes to."""
+
+    center: str
+    policy: str
+    relation: str
+    delta: float
+    promised: float  # infinite where nothing was
+    epsilon: float
+    releases: int
+    seeded: bool
+
+
+def spent(center: str, records: Sequence[Record]) -> Spent:
+    """The composed cost of all releases of a center, under the relation of the latest one."""
+    last = records[-1]
+    budget = last["budget"]
+    delta = budget["delta"] if budget else DELTA
+    found = events(records)
+    return Spent(
+        center, last["release"]["policy"], last["relation"], delta, budget["epsilon"] if budget else math.inf,
+        spent_epsilon(found, delta, last["relation"]), len(records),
+        any(getattr(event, "seeded", False) for event, _ in leaves(found)),
+    )  # fmt: skip
+
+
+def events(records: Sequence[Record]) -> tuple[Event, ...]:
+    """All that some lines of a ledger paid for."""
+    return tuple(from_json(event) for record in records for event in record["release"]["events"])
+
+
+def section(folder: Folder) -> Section:
+    """The chapter."""
+    found = [spent(center, records) for center, records in folder.ledgers.items() if records]
+    policy = str(folder.asked.get("policy", found[0].policy if found else "none"))
+    relation = found[0].relation if found else RELATIONS.get(policy, SUBJECT)
+    total = max((s.epsilon for s in found), default=math.inf)
+    meaning = MEANING[relation] if policy != "none" else "no promise is made"
+    sentences = [f"Policy: {policy}; {meaning}."]
+    without = [name for name in folder.centers if name not in {s.center for s in found}]
+    if without:
+        total = math.inf
+    delta = max((s.delta for s in found), default=DELTA)
+    at = f" at delta = {delta:g}" if math.isfinite(total) else ""
+    sentences.append(f"Composed over everything that left the centers: epsilon = {num(total)}{at}.")
+    sentences += _claim(folder, policy)
+    missing = []
+    if policy == "none" and not found:
+        sentences.append("No ledger is in the folder, and none is needed: exact values were exchanged.")
+    elif without:
+        missing.append(
+            f"the ledgers of {count(len(without), 'center')}: no copy is in this folder, so what they spent cannot be "
+            "told here and counts as infinite; ask the centers for theirs"
+        )
+    banner = _banner(policy, found, total)
+    return Section("privacy", "Privacy", tuple(sentences), (), _tables(folder, found), tuple(missing), banner)
+
+
+def _banner(policy: str, found: Sequence[Spent], total: float) -> str:
+    if any(s.seeded for s in found):
+        return "NOT PRIVATE: the noise was drawn from a known seed, so anyone who knows it can take it away."
+    if policy == "none":
+        return "NOT PRIVATE: exact values left the centers (sums and parameters, never rows)."
+    return "NOT PRIVATE: something left without protection, or cannot be accounted for." if math.isinf(total) else ""
+
+
+def _claim(folder: Folder, policy: str) -> list[str]:
+    asked = folder.asked
+    if policy != "paper" or "epsilon" not in asked or "delta" not in asked:
+        return []
+    epsilon, delta = paper_claim(float(asked["epsilon"]), float(asked["delta"]), len(folder.run.model.layout.names))
+    claim = f"The paper's own claim (Theorem 4) would be epsilon = {num(epsilon)}, delta = {num(delta)}"
+    return [f"{claim}: it counts one round, and leaves out that the first has no noise. The total above counts all."]
+
+
+def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
+    if not found:
+        return ()
+    totals = tuple(
+        (s.center, s.policy, s.relation, f"{s.releases:,}", num(s.promised), num(s.epsilon), f"{s.delta:g}")
+        for s in found
+    )
+    head = ("center", "policy", "neighbours", "releases", "promised epsilon", "spent epsilon", "delta")
+    lines = tuple(
+        (center, str(record["key"]), str(record["when"]), _noise(events([record])), _running(record))
+        for center, records in folder.ledgers.items()
+        for record in records
+    )
+    return (
+        Table("Spent by each center", head, totals, labels=3),
+        Table("Ledger: every release", ("center", "release", "when", "noise", "epsilon so far"), lines, labels=4),
+    )
+
+
+def _running(record: Record) -> str:
+    value = record["spent_epsilon"]
+    return UNKNOWN if value is None else str(value) if isinstance(value, str) else num(float(value))
+
+
+def _noise(found: Sequence[Event]) -> str:
+    words = []
+    for event, times in leaves(found):
+        if isinstance(event, NonPrivate):
+            words.append(f"none ({event.reason})")
+        elif isinstance(event, Gaussian):
+            words.append(f"{times} times Gaussian, sd {event.std / event.sensitivity:.3g} sensitivities")
+        elif isinstance(event, Laplace):
+            words.append(f"{times} times Laplace, scale {event.scale / event.sensitivity:.3g} sensitivities")
+    return "; ".join(dict.fromkeys(words))

@@ -1,0 +1,103 @@
+"""All that a run folder holds for a report, read once; what is not there is None or empty."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vedute.core.params import Array
+from vedute.data.files import from_json, read_whole
+from vedute.errors import UserError
+from vedute.federation.latent import DATA, LATENT
+from vedute.federation.store import LOCAL, RUN, STUDY, Run, load_run
+from vedute.privacy import chain
+
+SELECTION = "selection.csv"
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """The latent means of a center's subjects, which never left home."""
+
+    ids: tuple[str, ...]
+    groups: tuple[str, ...] | None
+    x: Array
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A run and what lies beside it."""
+
+    name: str
+    run: Run
+    counts: Mapping[str, int] = field(default_factory=dict)  # subjects of each center
+    subjects: Mapping[str, Subjects] = field(default_factory=dict)
+    ledgers: Mapping[str, tuple[chain.Record, ...]] = field(default_factory=dict)  # without their first line
+    asked: Mapping[str, Any] = field(default_factory=dict)  # the privacy that the fit was asked for
+    selection: tuple[Mapping[str, str], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def centers(self) -> tuple[str, ...]:
+        """All centers that took part, whether or not their parameters are known."""
+        return tuple(self.run.model.scalers)
+
+
+def read_folder(path: Path) -> Folder:
+    """The run folder, its files compared with their checksums."""
+    run = load_run(path)
+    described = from_json(read_whole(path / RUN), path / RUN)
+    text = read_whole(path / STUDY).decode() if (path / STUDY).exists() else ""
+    local = {center: path / LOCAL / center for center in run.model.scalers}
+    held = {center: folder for center, folder in local.items() if _inside(folder, path / LOCAL)}
+    return Folder(
+        _title(text) or path.resolve().name,
+        run,
+        {name: int(from_json(read_whole(f / DATA), f / DATA)["subjects"]) for name, f in held.items() if _has(f, DATA)},
+        {name: _subjects(f / LATENT, run.model.prior.q) for name, f in held.items() if _has(f, LATENT)},
+        dict(_ledger(file) for file in sorted(path.glob("ledger-*.jsonl"))),
+        described["settings"].get("privacy") or {},
+        _selection(path / SELECTION),
+        described["versions"],
+    )
+
+
+def _inside(folder: Path, root: Path) -> bool:
+    """A center's name comes from a file, so it may not lead out of the folder."""
+    return folder.resolve().parent == root.resolve()
+
+
+def _has(folder: Path, name: str) -> bool:
+    return (folder / name).is_file()
+
+
+def _title(study: str) -> str:
+    name = tomllib.loads(study).get("study", {}).get("name", "")
+    return name if isinstance(name, str) else ""
+
+
+def _subjects(path: Path, q: int) -> Subjects:
+    head, *rows = csv.reader(io.StringIO(read_whole(path).decode(), newline=""))
+    numbers = [[float(cell) for cell in row[-q:]] for row in rows]
+    groups = tuple(row[head.index("group")] for row in rows) if "group" in head[:-q] else None
+    return Subjects(tuple(row[0] for row in rows), groups, np.array(numbers).reshape(len(rows), q))
+
+
+def _ledger(path: Path) -> tuple[str, tuple[chain.Record, ...]]:
+    head, *records = chain.read(path, copy=True).records or ({},)
+    if "center" not in head:
+        raise UserError(f"{path}: is empty or not a ledger; copy it again from the center, or remove it")
+    return str(head["center"]), tuple(records)
+
+
+def _selection(path: Path) -> tuple[Mapping[str, str], ...]:
+    if not path.is_file():
+        return ()
+    return tuple(csv.DictReader(io.StringIO(read_whole(path).decode(), newline="")))
