@@ -1,5 +1,6 @@
 """vedute: hospitals model their patients together without sharing them."""
 
+from vedute.choice import select_components
 from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.data.study import Study
 from vedute.data.views import MultiView
@@ -23,4 +24,5 @@ __all__ = [
     "ViewParams",
     "ViewPrior",
     "__version__",
+    "select_components",
 ]
