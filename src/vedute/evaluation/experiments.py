@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.arms import Arm
 from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums
 from vedute.evaluation.folds import Dataset, Dealing
 from vedute.evaluation.methods import FedMvPPCA
-from vedute.evaluation.runner import Experiment, Setting, Source
+from vedute.evaluation.runner import Experiment, Setting
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
@@ -43,28 +45,24 @@ class FixedStudy:
         return self.data
 
 
-def arms(q: int, n_centers: int) -> tuple[Arm, ...]:
+def arms(q: int, n_centers: int, *, alone: bool = True) -> tuple[Arm, ...]:
     """All methods for one setting. One center means the paper's centralised case: 1 round of 800 iterations."""
     paper = FedMvPPCA(q, "paper", 1, 800) if n_centers == 1 else FedMvPPCA(q, "paper")
-    return (
+    found = (
         Arm(PAPER, paper, "per center"),
         Arm(PAPER, paper, "shared"),
         Arm(DEFAULT, FedMvPPCA(q), "shared"),
         Arm(YARDSTICK, PCA(q), "shared", "whole"),
         Arm("PCA, from sums", PCAOfSums(q), "shared"),
         Arm("factor analysis, pooled", FactorAnalysis(q), "shared", "whole"),
-        Arm("PPCA, each center alone", PPCA(q), "shared", "alone"),
     )
-
-
-def ours(found: Sequence[Arm]) -> tuple[Arm, ...]:
-    """Only the arms of our own model."""
-    return tuple(arm for arm in found if isinstance(arm.method, FedMvPPCA))
+    return (*found, Arm("PPCA, each center alone", PPCA(q), "shared", "alone")) if alone else found
 
 
 def sd(*, rivals: bool = True) -> Experiment:
     """The paper's table SD_2."""
-    return _experiment("sd", SyntheticStudy(), 5, SCENARIOS, "SD_2", rivals, ())
+    blocks = tuple(Setting(dealing, n, _chosen(arms(5, n), rivals)) for dealing, n in SCENARIOS)
+    return Experiment("sd", SyntheticStudy(), blocks, "SD_2")
 
 
 def study(
@@ -80,20 +78,10 @@ def study(
     dealings = SCENARIOS if len(data.views) > 2 else tuple(s for s in SCENARIOS if not s[0].endswith("K"))
     if data.sites is not None:
         dealings = (*dealings, SITES)
-    return _experiment(name, FixedStudy(data), q, dealings, paper_table, rivals, remarks)
+    alone = not any(np.isnan(rows).any() for rows in data.views.values())
+    blocks = tuple(Setting(dealing, n, _chosen(arms(q, n, alone=alone), rivals)) for dealing, n in dealings)
+    return Experiment(name, FixedStudy(data), blocks, paper_table, tuple(remarks))
 
 
-def _experiment(
-    name: str,
-    source: Source,
-    q: int,
-    dealings: Sequence[tuple[Dealing, int]],
-    paper_table: str | None,
-    rivals: bool,
-    remarks: Sequence[str],
-) -> Experiment:
-    settings = []
-    for dealing, n in dealings:
-        chosen = arms(q, n) if rivals else ours(arms(q, n))
-        settings.append(Setting(dealing, n, chosen))
-    return Experiment(name, source, tuple(settings), paper_table, tuple(remarks))
+def _chosen(found: Sequence[Arm], rivals: bool) -> tuple[Arm, ...]:
+    return tuple(arm for arm in found if rivals or isinstance(arm.method, FedMvPPCA))

@@ -12,7 +12,7 @@ import numpy as np
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.core.predict import Emission, posterior, predicted
-from vedute.errors import ConvergenceWarning
+from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 
 Views = Mapping[str, Array]
@@ -80,7 +80,8 @@ class FedMvPPCA:
             tol=None if self.preset == "paper" else self.tol, random_state=seed,
         )  # fmt: skip
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
+            for expected in (ConvergenceWarning, DataWarning):  # rounds and rows are those of the protocol
+                warnings.simplefilter("ignore", expected)
             fitted = estimator.fit(centers)
         return Projection(fitted.model_.emission(None))
 

@@ -1,0 +1,100 @@
+"""Real studies from folders and study files, and the commands that run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toy_study import write_study
+from vedute.cli.app import run as run_command
+from vedute.data.study import Study
+from vedute.data.synthetic import make_sd
+from vedute.errors import UserError
+from vedute.evaluation import experiments
+from vedute.evaluation.studies import CNP, adni_from_folder, adni_from_study, complete_rows, heart4, read_folder
+from vedute.evaluation.studies import read_study as read
+
+
+def write_folder(folder: Path, names: tuple[str, ...], n: int = 90) -> Path:
+    """A folder in the layout of the open data sets: the first subject lacks the last view, the second one cell."""
+    folder.mkdir()
+    sizes = (8,) * len(names)
+    views, groups = make_sd(n, n // 2, sizes=sizes, n_components=7, weights=5.0, means=5.0, noise=1.0, random_state=2)
+    ids = [f"{i:03d}" for i in range(n)]
+    site = np.array(["north", "south"])[np.arange(n) % 2]
+    label = np.where(groups == 1, "PATIENT", "CONTROL")
+    subjects = pd.DataFrame({"id": ids, "group": label, "group2": label, "site": site})
+    subjects.to_csv(folder / "subjects.csv", index=False)
+    for i, (name, rows) in enumerate(zip(names, views.values(), strict=True)):
+        frame = pd.DataFrame(rows, index=pd.Index(ids, name="id")).add_prefix("f")
+        if i == 0:
+            frame.iloc[1, 2] = np.nan
+        (frame.iloc[1:] if i == len(names) - 1 else frame)[::-1].to_csv(folder / f"{name}.csv")  # in another order
+    return folder
+
+
+def test_a_folder_is_joined_by_id_and_missing_stays_missing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "cnp", CNP.views)
+    data = read_folder(folder, CNP)
+    assert list(data.views) == ["COGN", "QUEST", "T1W", "REST"]
+    assert np.isnan(data.views["REST"][0]).all()
+    assert np.isnan(data.views["COGN"]).sum() == 1
+    first = pd.read_csv(folder / "QUEST.csv", dtype={"id": str}).set_index("id").loc["005"]
+    np.testing.assert_array_equal(data.views["QUEST"][5], first.to_numpy())
+    assert len(complete_rows(data)) == 88
+    assert set(data.sites) == {"north", "south"}
+
+
+def test_the_stand_in_says_that_it_is_not_adni(tmp_path: Path) -> None:
+    experiment = adni_from_folder(write_folder(tmp_path / "cnp", CNP.views))
+    assert experiment.remarks[0].startswith("This is not ADNI")
+    assert "Of 90 subjects the 88" in experiment.remarks[1]
+    assert [(s.dealing, s.centers) for s in experiment.settings] == [*experiments.SCENARIOS, experiments.SITES]
+
+
+def test_heart4_deals_by_group_and_hospital_without_methods_that_need_complete_centers(tmp_path: Path) -> None:
+    experiment = heart4(write_folder(tmp_path / "heart4", ("CLINIC", "EXERCISE")))
+    assert {s.dealing for s in experiment.settings} == {"IID", "G", "sites"}  # two views cannot lack their third
+    assert all(arm.sees != "alone" for s in experiment.settings for arm in s.arms)
+
+
+def test_a_study_file_gives_rows_groups_and_centers(tmp_path: Path) -> None:
+    loaded = Study.load(write_study(tmp_path / "toy"))
+    data = read(loaded)
+    whole = {center: loaded.read(center) for center in loaded.centers}
+    assert list(data.sites) == [name for name, part in whole.items() for _ in range(len(part))]
+    np.testing.assert_array_equal(data.views["view1"], np.concatenate([p.views["view1"] for p in whole.values()]))
+    assert np.isnan(data.views["view3"][data.sites == "lyon"]).all()
+    assert set(data.groups) == {"case", "control"}
+
+
+def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="has 3 views; the experiment needs four"):
+        adni_from_study(write_study(tmp_path / "toy"))
+    with pytest.raises(UserError, match="no such file"):
+        read_folder(tmp_path, CNP)
+    folder = write_folder(tmp_path / "cnp", CNP.views)
+    (folder / "subjects.csv").write_text("id,group\n1,a\n")
+    with pytest.raises(UserError, match="no column 'group2'"):
+        read_folder(folder, CNP)
+    assert run_command(["paper", "adni", "--out", str(tmp_path / "out")]) == 2
+    assert "give either --data FOLDER" in capsys.readouterr().err
+
+
+def test_adni_command_runs_on_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(experiments, "SCENARIOS", (("IID", 1),))
+    folder = write_folder(tmp_path / "cnp", CNP.views, 60)
+    words = ["paper", "adni", "--data", str(folder), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
+    assert run_command(words) == 0
+    assert capsys.readouterr().out.startswith("This is not ADNI")
+    text = (tmp_path / "out" / "adni.md").read_text()
+    assert "This is not ADNI" in text
+    lines = pd.read_csv(tmp_path / "out" / "adni.csv")
+    assert set(zip(lines["scenario"], lines["centers"], strict=True)) == {("IID", 1), ("sites", 2)}
+    error = lines[lines["scaling"] == "shared"].groupby("method")["test_mae"].mean()
+    assert error[experiments.DEFAULT] < 1.1 * error[experiments.YARDSTICK]
