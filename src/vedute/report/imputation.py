@@ -129,10 +129,10 @@ def _gap_table(model: Model, center: str, view: str) -> Table:
     for found in predict_gap(model, center, view):
         j = model.columns[view].index(found.feature)
         shift, scale = (0.0, 1.0) if shared is None else (shared.shift[view][j], shared.scale[view][j])
-        observed = [m for m, _ in found.elsewhere.values()]
+        observed = [m for m, _ in found.elsewhere.values()] or [math.nan]
         rows.append((
             found.feature, num(found.mean * scale + shift), num(found.sd * scale),
-            " to ".join(num(end(observed) * scale + shift) for end in (min, max)) if observed else num(math.nan),
+            " to ".join(dict.fromkeys(num(end(observed) * scale + shift) for end in (min, max))),
         ))  # fmt: skip
     units = "units of the data" if shared is not None else "scaled units"
     head = ("feature", "predicted mean", "predicted sd", "means observed elsewhere")

@@ -72,7 +72,9 @@ def num(value: float, digits: int = 2) -> str:
         return UNKNOWN
     if math.isinf(value):
         return "infinity" if value > 0 else "minus infinity"
-    return f"{value:.{digits}f}" if 1e-3 <= abs(value) < 1e5 or value == 0 else f"{value:.{digits}g}"
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:z.{digits}f}"  # z: no minus before a zero
+    return f"{value:.{digits}g}"
 
 
 def percent(share: float) -> str:

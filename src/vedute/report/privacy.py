@@ -93,7 +93,8 @@ def _claim(folder: Folder, policy: str) -> list[str]:
         return []
     epsilon, delta = paper_claim(float(asked["epsilon"]), float(asked["delta"]), len(folder.run.model.layout.names))
     claim = f"The paper's own claim (Theorem 4) would be epsilon = {num(epsilon)}, delta = {num(delta)}"
-    return [f"{claim}: it counts one round, and leaves out that the first has no noise. The total above counts all."]
+    raw = ", and leaves out that the first has no noise" if asked.get("first_round", "raw") == "raw" else ""
+    return [f"{claim}: it counts one round{raw}. The total above counts all."]
 
 
 def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
@@ -111,7 +112,12 @@ def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
     )
     return (
         Table("Spent by each center", head, totals, labels=3),
-        Table("Ledger: every release", ("center", "release", "when", "noise", "epsilon so far"), lines, labels=4),
+        Table(
+            "Ledger: every release, noise in multiples of its sensitivity",
+            ("center", "release", "when", "noise", "epsilon so far"),
+            lines,
+            labels=4,
+        ),
     )
 
 
@@ -121,12 +127,14 @@ def _running(record: Record) -> str:
 
 
 def _noise(found: Sequence[Event]) -> str:
+    """The noise of a release, in multiples of what one neighbour can change."""
     words = []
     for event, times in leaves(found):
+        often = "" if times == 1 else f"{times} times "
         if isinstance(event, NonPrivate):
             words.append(f"none ({event.reason})")
         elif isinstance(event, Gaussian):
-            words.append(f"{times} times Gaussian, sd {event.std / event.sensitivity:.3g} sensitivities")
+            words.append(f"{often}Gaussian, sd {event.std / event.sensitivity:.3g}")
         elif isinstance(event, Laplace):
-            words.append(f"{times} times Laplace, scale {event.scale / event.sensitivity:.3g} sensitivities")
+            words.append(f"{often}Laplace, scale {event.scale / event.sensitivity:.3g}")
     return "; ".join(dict.fromkeys(words))
