@@ -14,7 +14,7 @@ from vedute.evaluation.arms import Arm, scaled, score
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.folds import Dataset, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, Projection
-from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, train_error
+from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, mean_error
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_error_is_the_mean_over_observed_entries_of_known_views() -> None:
     rows = {"a": np.array([[1.5, np.nan], [1.0, 5.0]]), "unknown": np.full((2, 1), 99.0)}
     assert mean_absolute_error(nothing, rows) == pytest.approx((0.5 + 0.0 + 3.0) / 3)
     other = {"a": np.array([[2.0, 3.0]])}
-    assert train_error(nothing, [rows, other]) == pytest.approx(((3.5 / 3) + 1.0) / 2)  # centers count alike
+    assert mean_error(nothing, [rows, other]) == pytest.approx(((3.5 / 3) + 1.0) / 2)  # centers count alike
 
 
 def test_accuracy_is_learnt_on_train_and_scored_on_test() -> None:
@@ -47,20 +47,25 @@ def test_folds_hold_each_row_once_and_the_share_of_groups(data: Dataset) -> None
         assert abs(data.groups[test].mean() - data.groups.mean()) < 0.03
 
 
-def test_in_k_a_third_of_test_rows_lacks_each_of_two_views(data: Dataset) -> None:
+def test_in_k_test_rows_have_parts_that_lack_views_and_groups_as_the_centers_do(data: Dataset) -> None:
     train, test = three_folds(data, 0)[0]
-    fold = deal(data, train, test, "G/K", 3, 0)
-    lost = {view: np.isnan(rows).all(axis=1) for view, rows in fold.test.items()}
-    assert not lost["view1"].any()
-    assert lost["view2"].sum() == lost["view3"].sum() == 13  # of 40 rows
-    assert not (lost["view2"] & lost["view3"]).any()
-    assert [set(views) for views in fold.centers.values()] == [
-        {"view1", "view2", "view3"}, {"view1", "view3"}, {"view1", "view2"}
-    ]  # fmt: skip
+    fold = deal(data, train, test, "G/K", 6, 0)
+    lacking = [{"view1", "view2", "view3"}, {"view1", "view3"}, {"view1", "view2"}]
+    assert [set(views) for views in fold.test.values()] == lacking
+    assert [set(views) for views in fold.centers.values()] == [held for held in lacking for _ in range(2)]
     assert all(len(views) == 3 for views in fold.whole.values())
-    assert set(fold.groups["center2"]) == {0}
-    assert set(fold.groups["center3"]) == {1}
-    assert not np.isnan(data.views["view2"]).any()  # the study itself is untouched
+    assert [set(groups) for groups in fold.test_groups.values()] == [{0, 1}, {0}, {1}]
+    assert [set(groups) for groups in fold.groups.values()][2::2] == [{0}, {1}]
+    rows = np.concatenate([views["view1"] for views in fold.test.values()])
+    assert sorted(rows[:, 0]) == sorted(data.views["view1"][test, 0])  # each row once
+
+
+def test_in_g_the_test_rows_are_one_part(data: Dataset) -> None:
+    train, test = three_folds(data, 0)[0]
+    fold = deal(data, train, test, "G", 3, 0)
+    assert list(fold.test) == ["test"]
+    np.testing.assert_array_equal(fold.test["test"]["view2"], data.views["view2"][test])
+    np.testing.assert_array_equal(fold.test_groups["test"], data.groups[test])
 
 
 def test_sites_are_centers_and_rows_keep_their_groups(data: Dataset) -> None:
@@ -77,14 +82,17 @@ def test_sites_are_centers_and_rows_keep_their_groups(data: Dataset) -> None:
 
 def test_scaling_is_by_each_table_itself_or_by_the_train_rows() -> None:
     centers = {"a": {"v": np.array([[0.0], [4.0]])}, "b": {"v": np.array([[2.0], [10.0], [np.nan]])}}
-    test = {"v": np.array([[5.0], [20.0]])}
+    test = {"one": {"v": np.array([[5.0], [20.0]])}, "two": {"v": np.array([[0.0], [5.0]])}}
     own, own_test = scaled(centers, test, "per center")
     assert own["a"]["v"].ravel().tolist() == [0.0, 1.0]
     np.testing.assert_array_equal(own["b"]["v"].ravel(), [0.0, 1.0, np.nan])
-    assert own_test["v"].ravel().tolist() == [0.0, 1.0]
+    assert own_test["one"]["v"].ravel().tolist() == own_test["two"]["v"].ravel().tolist() == [0.0, 1.0]
+    again, as_one = scaled(centers, test, "per center, test as one")
+    assert again["a"]["v"].ravel().tolist() == [0.0, 1.0]
+    assert [as_one[part]["v"].ravel().tolist() for part in ("one", "two")] == [[0.25, 1.0], [0.0, 0.25]]
     shared, shared_test = scaled(centers, test, "shared")
     assert shared["a"]["v"].ravel().tolist() == [0.0, 0.4]
-    assert shared_test["v"].ravel().tolist() == [0.5, 2.0]
+    assert shared_test["one"]["v"].ravel().tolist() == [0.5, 2.0]
 
 
 def test_the_paper_arm_is_the_estimator_with_center_minmax(data: Dataset) -> None:
@@ -93,9 +101,11 @@ def test_the_paper_arm_is_the_estimator_with_center_minmax(data: Dataset) -> Non
     found = score(Arm("", FedMvPPCA(2, "paper", rounds=5), "per center"), fold, 7)
     estimator = FederatedPPCA(2, preset="paper", scaling="center-minmax", rounds=5, tol=None, random_state=7)
     estimator.fit(fold.centers)
-    seen, unit = estimator.reconstruct(fold.test), estimator.model_.scaler(fold.test, None).scale
-    gap = np.concatenate([(np.abs(rows - seen[v]) / unit[v]).ravel() for v, rows in fold.test.items()])
-    assert found.test_mae == pytest.approx(np.nanmean(gap), rel=1e-9)
+    errors = []
+    for part in fold.test.values():
+        seen, unit = estimator.reconstruct(part), estimator.model_.scaler(part, None).scale
+        errors.append(np.concatenate([(np.abs(rows - seen[v]) / unit[v]).ravel() for v, rows in part.items()]).mean())
+    assert found.test_mae == pytest.approx(np.mean(errors), rel=1e-9)
 
 
 def test_a_method_alone_scores_the_mean_over_centers(data: Dataset) -> None:
@@ -103,7 +113,7 @@ def test_a_method_alone_scores_the_mean_over_centers(data: Dataset) -> None:
     fold = deal(data, train, test, "G", 3, 0)
     found = score(Arm("", PPCA(2), "shared", "alone"), fold, 0)
     centers, rows = scaled(fold.centers, fold.test, "shared")
-    each = [mean_absolute_error(PPCA(2).fit({name: views}, 0), rows) for name, views in centers.items()]
+    each = [mean_absolute_error(PPCA(2).fit({name: views}, 0), rows["test"]) for name, views in centers.items()]
     assert found.test_mae == pytest.approx(np.mean(each))
     assert np.isfinite(found.accuracy)  # the one center with both groups
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from vedute.core.params import Array
 from vedute.evaluation.folds import Fold
-from vedute.evaluation.methods import Centers, Method, Views
-from vedute.evaluation.metrics import Labels, latent_accuracy, mean_absolute_error, train_error
+from vedute.evaluation.methods import Centers, Fitted, Method, Views
+from vedute.evaluation.metrics import Labels, latent_accuracy, mean_error
 
-Scaling = Literal["per center", "shared"]
+Scaling = Literal["per center", "per center, test as one", "shared"]
 Sees = Literal["centers", "whole", "alone"]
+Scaled = dict[str, dict[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,8 @@ def score(arm: Arm, fold: Fold, seed: int) -> Score:
     dealt = fold.whole if arm.sees == "whole" else fold.centers
     centers, test = scaled(dealt, fold.test, arm.scaling)
     if arm.sees != "alone":
-        return _measured(arm.method, centers, fold.groups, test, fold.test_groups, seed)
-    each = [
-        _measured(arm.method, {name: views}, fold.groups, test, fold.test_groups, seed)
-        for name, views in centers.items()
-    ]
+        return _measured(arm.method, centers, test, fold, seed)
+    each = [_measured(arm.method, {name: views}, test, fold, seed) for name, views in centers.items()]
     told = [one.accuracy for one in each if one.accuracy == one.accuracy]  # a center of one group tells nothing
     return Score(
         float(np.mean([one.train_mae for one in each])),
@@ -54,12 +52,22 @@ def score(arm: Arm, fold: Fold, seed: int) -> Score:
     )
 
 
-def scaled(centers: Centers, test: Views, scaling: Scaling) -> tuple[dict[str, dict[str, Array]], dict[str, Array]]:
-    """Min-max scaled rows: each table by itself, test included, as the paper does; or all by the train rows."""
+def scaled(centers: Centers, test: Centers, scaling: Scaling) -> tuple[Scaled, Scaled]:
+    """Min-max scaled rows: each table by itself, parts of the test included, as the paper does; or all by train rows.
+
+    "per center, test as one" scales the test rows by themselves too, but all parts by the same values.
+    """
+    if scaling == "shared":
+        ends = _ends(list(centers.values()))
+        return _all_minmax(centers, ends), _all_minmax(test, ends)
+    own = {name: _minmax(views, _ends([views])) for name, views in centers.items()}
     if scaling == "per center":
-        return {name: _minmax(views, _ends([views])) for name, views in centers.items()}, _minmax(test, _ends([test]))
-    ends = _ends(list(centers.values()))
-    return {name: _minmax(views, ends) for name, views in centers.items()}, _minmax(test, ends)
+        return own, {name: _minmax(views, _ends([views])) for name, views in test.items()}
+    return own, _all_minmax(test, _ends(list(test.values())))
+
+
+def _all_minmax(tables: Centers, ends: Mapping[str, tuple[Array, Array]]) -> Scaled:
+    return {name: _minmax(views, ends) for name, views in tables.items()}
 
 
 def _ends(tables: list[Views]) -> dict[str, tuple[Array, Array]]:
@@ -79,17 +87,17 @@ def _minmax(views: Views, ends: Mapping[str, tuple[Array, Array]]) -> dict[str, 
     return found
 
 
-def _measured(
-    method: Method, centers: Centers, groups: Mapping[str, Labels], test: Views, test_groups: Labels, seed: int
-) -> Score:
+def _measured(method: Method, centers: Centers, test: Centers, fold: Fold, seed: int) -> Score:
     fitted = method.fit(centers, seed)
-    names = list(centers)
-    train = np.concatenate([fitted.latent(centers[name]) for name in names])
-    known = {name: rows for name, rows in test.items() if name in fitted.views}
     return Score(
-        train_error(fitted, list(centers.values())),
-        mean_absolute_error(fitted, test),
-        latent_accuracy(
-            train, np.concatenate([groups[name] for name in names]), fitted.latent(known), test_groups
-        ),
-    )  # fmt: skip
+        mean_error(fitted, list(centers.values())),
+        mean_error(fitted, list(test.values())),
+        latent_accuracy(*_placed(fitted, centers, fold.groups), *_placed(fitted, test, fold.test_groups)),
+    )
+
+
+def _placed(fitted: Fitted, tables: Centers, groups: Mapping[str, Labels]) -> tuple[Array, Labels]:
+    """Latent means of the rows of all tables, and their groups."""
+    known = [{view: rows for view, rows in views.items() if view in fitted.views} for views in tables.values()]
+    latent = np.concatenate([fitted.latent(views) for views in known])
+    return latent, np.concatenate([groups[name] for name in tables])

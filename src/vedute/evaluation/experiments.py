@@ -45,23 +45,27 @@ class FixedStudy:
         return self.data
 
 
-def arms(q: int, n_centers: int, *, alone: bool = True) -> tuple[Arm, ...]:
+def arms(q: int, dealing: Dealing, n_centers: int, *, alone: bool = True) -> tuple[Arm, ...]:
     """All methods for one setting. One center means the paper's centralised case: 1 round of 800 iterations."""
     paper = FedMvPPCA(q, "paper", 1, 800) if n_centers == 1 else FedMvPPCA(q, "paper")
-    found = (
-        Arm(PAPER, paper, "per center"),
+    found = [Arm(PAPER, paper, "per center")]
+    if dealing.endswith("K"):  # where the test rows have parts
+        found.append(Arm(PAPER, paper, "per center, test as one"))
+    found += [
         Arm(PAPER, paper, "shared"),
         Arm(DEFAULT, FedMvPPCA(q), "shared"),
         Arm(YARDSTICK, PCA(q), "shared", "whole"),
         Arm("PCA, from sums", PCAOfSums(q), "shared"),
         Arm("factor analysis, pooled", FactorAnalysis(q), "shared", "whole"),
-    )
-    return (*found, Arm("PPCA, each center alone", PPCA(q), "shared", "alone")) if alone else found
+    ]
+    if alone:
+        found.append(Arm("PPCA, each center alone", PPCA(q), "shared", "alone"))
+    return tuple(found)
 
 
 def sd(*, rivals: bool = True) -> Experiment:
     """The paper's table SD_2."""
-    blocks = tuple(Setting(dealing, n, _chosen(arms(5, n), rivals)) for dealing, n in SCENARIOS)
+    blocks = tuple(Setting(dealing, n, _chosen(arms(5, dealing, n), rivals)) for dealing, n in SCENARIOS)
     return Experiment("sd", SyntheticStudy(), blocks, "SD_2")
 
 
@@ -79,7 +83,7 @@ def study(
     if data.sites is not None:
         dealings = (*dealings, SITES)
     alone = not any(np.isnan(rows).any() for rows in data.views.values())
-    blocks = tuple(Setting(dealing, n, _chosen(arms(q, n, alone=alone), rivals)) for dealing, n in dealings)
+    blocks = tuple(Setting(dealing, n, _chosen(arms(q, dealing, n, alone=alone), rivals)) for dealing, n in dealings)
     return Experiment(name, FixedStudy(data), blocks, paper_table, tuple(remarks))
 
 

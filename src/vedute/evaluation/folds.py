@@ -39,8 +39,8 @@ class Fold:
     centers: Mapping[str, Mapping[str, Array]]
     whole: Mapping[str, Mapping[str, Array]]  # the same rows with all views, as if none were taken away
     groups: Mapping[str, Labels]
-    test: Mapping[str, Array]
-    test_groups: Labels
+    test: Mapping[str, Mapping[str, Array]]  # one part; in the scenarios K three, which miss views as the centers do
+    test_groups: Mapping[str, Labels]
 
 
 def three_folds(data: Dataset, seed: int) -> list[tuple[Rows, Rows]]:
@@ -55,21 +55,34 @@ def three_folds(data: Dataset, seed: int) -> list[tuple[Rows, Rows]]:
 
 
 def deal(data: Dataset, train: Rows, test: Rows, dealing: Dealing, n_centers: int, seed: int) -> Fold:
-    """Deal the train rows to centers; in the scenarios K the test rows miss views as the train rows do."""
+    """Deal the train rows to centers, and the test rows to parts.
+
+    In IID and G the test rows are one part. In K and G/K they are dealt to three parts as the train rows are, views
+    missing and groups apart likewise: so dealt, and each part scaled by itself, they give the paper's errors and its
+    accuracy in G/K.
+    """
     rng = stream(seed, "deal", dealing, n_centers)
     kept = {name: rows[train] for name, rows in data.views.items()}
+    unseen = {name: rows[test] for name, rows in data.views.items()}
     if dealing == "sites":
         parts = dict(_by_site(data, train))
-        centers = {name: {view: rows[own] for view, rows in kept.items()} for name, own in parts.items()}
+        centers = _taken(kept, parts)
     else:
-        given, parts = split(kept, data.groups[train], n_centers, dealing, rng)
-        centers = given
-    whole = {name: {view: rows[own] for view, rows in kept.items()} for name, own in parts.items()}
-    unseen = {name: rows[test] for name, rows in data.views.items()}
-    if dealing.endswith("K"):
-        unseen = _lacking(unseen, rng)
-    groups = {name: data.groups[train][own] for name, own in parts.items()}
-    return Fold({n: _seen(v) for n, v in centers.items()}, whole, groups, unseen, data.groups[test])
+        centers, parts = split(kept, data.groups[train], n_centers, dealing, rng)
+    pieces, places = {"test": unseen}, {"test": np.arange(len(test))}
+    if dealing == "K" or dealing == "G/K":
+        pieces, places = split(unseen, data.groups[test], 3, dealing, rng)
+    return Fold(
+        {name: _seen(views) for name, views in centers.items()},
+        _taken(kept, parts),
+        {name: data.groups[train][own] for name, own in parts.items()},
+        {name: _seen(views) for name, views in pieces.items()},
+        {name: data.groups[test][own] for name, own in places.items()},
+    )
+
+
+def _taken(views: Mapping[str, Array], parts: Mapping[str, Rows]) -> dict[str, dict[str, Array]]:
+    return {name: {view: rows[own] for view, rows in views.items()} for name, own in parts.items()}
 
 
 def _by_site(data: Dataset, train: Rows) -> Iterator[tuple[str, Rows]]:
@@ -82,13 +95,3 @@ def _by_site(data: Dataset, train: Rows) -> Iterator[tuple[str, Rows]]:
 def _seen(views: Mapping[str, Any]) -> dict[str, Array]:
     """Without views of which a center has not one cell."""
     return {name: rows for name, rows in views.items() if not np.isnan(rows).all()}
-
-
-def _lacking(views: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """A third of the rows without the second view, a third without the third."""
-    found = {name: rows.copy() for name, rows in views.items()}
-    names = list(found)
-    part = rng.permutation(len(found[names[0]])) % 3
-    found[names[1]][part == 1] = np.nan
-    found[names[2]][part == 2] = np.nan
-    return found

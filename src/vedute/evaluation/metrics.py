@@ -22,9 +22,9 @@ def mean_absolute_error(fitted: Fitted, views: Views) -> float:
     return float(np.nanmean(gaps))
 
 
-def train_error(fitted: Fitted, centers: Sequence[Views]) -> float:
-    """The unweighted mean over centers, as the paper has it."""
-    return float(np.mean([mean_absolute_error(fitted, views) for views in centers]))
+def mean_error(fitted: Fitted, tables: Sequence[Views]) -> float:
+    """The unweighted mean over centers, or over parts of the test rows, as the paper has it."""
+    return float(np.mean([mean_absolute_error(fitted, views) for views in tables]))
 
 
 def latent_accuracy(train: Array, train_groups: Labels, test: Array, test_groups: Labels) -> float:
