@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vedute.errors import UserError
 from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import SELECTION, Folder
 
 NONE = "no comparison of numbers of components: 'vedute select STUDY --out RUN' makes one, 'vedute fit' does not"
 COLUMNS = ("components", "scaling", "waic", "se", "difference", "difference_se", "p_waic", "mae", "recommended")
+
+
+def by_scaling(folder: Folder) -> dict[str, list[Mapping[str, str]]]:
+    """The rows of the comparison, apart for each scaling."""
+    found: dict[str, list[Mapping[str, str]]] = {}
+    for row in folder.selection:
+        found.setdefault(row["scaling"], []).append(row)
+    return found
 
 
 def section(folder: Folder) -> Section:
@@ -44,8 +54,7 @@ def _table(folder: Folder) -> Table:
 
 def _figure(folder: Folder) -> Figure:
     traces = []
-    for scaling in dict.fromkeys(row["scaling"] for row in folder.selection):
-        own = [row for row in folder.selection if row["scaling"] == scaling]
+    for scaling, own in by_scaling(folder).items():
         traces.append(
             {
                 "type": "scatter", "mode": "lines+markers", "name": safe(scaling or "none"),
