@@ -9,8 +9,8 @@ from sklearn.decomposition import FactorAnalysis as SkFactors
 
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums
-from vedute.evaluation.methods import common_layout, side_by_side
+from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums, Projected
+from vedute.evaluation.methods import FedMvPPCA, common_layout, side_by_side
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +80,15 @@ def test_too_few_complete_rows_are_refused(centers) -> None:
     lacking = {"a": {"view1": centers["a"]["view1"]}, "b": {"view2": centers["b"]["view2"]}}
     with pytest.raises(UserError, match="0 complete rows"):
         PCA(2).fit(lacking, 0)
+
+
+def test_projected_is_least_squares_on_our_loadings(centers) -> None:
+    ours, projected = FedMvPPCA(2, rounds=3).fit(centers, 1), Projected(FedMvPPCA(2, rounds=3)).fit(centers, 1)
+    W, mu = ours.emission.W, ours.emission.mu
+    rows = side_by_side(centers["c"], common_layout(centers))
+    expected = np.linalg.lstsq(W, (rows - mu).T, rcond=None)[0].T
+    np.testing.assert_allclose(projected.latent(centers["c"]), expected, rtol=1e-5, atol=1e-8)
+    gap = [
+        np.square(rows - side_by_side(f.reconstruct(centers["c"]), common_layout(centers))) for f in (ours, projected)
+    ]
+    assert gap[1].sum() < gap[0].sum()

@@ -78,6 +78,18 @@ def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) 
     conduct(experiment(data, rivals=rivals), repeats, out, jobs)
 
 
+@command.command()
+@click.option("--results", type=FilePath, required=True, metavar="DIR", help="Folder with sd, adni and heart4 (.csv).")
+@click.option("--out", type=FilePath, required=True, metavar="FILE", help="The Markdown page to write.")
+def page(results: Path, out: Path) -> None:
+    """Write the page that sets all results beside the paper and explains the differences."""
+    from vedute.data.files import write_whole
+    from vedute.evaluation.reproduction import page as text
+
+    write_whole(out, text(results).encode())
+    click.echo(str(out))
+
+
 def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None) -> None:
     """Run, write, and tell where."""
     from vedute.evaluation.results import write

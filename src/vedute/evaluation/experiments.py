@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.arms import Arm
-from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums
+from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums, Projected
 from vedute.evaluation.folds import Dataset, Dealing
 from vedute.evaluation.methods import FedMvPPCA
 from vedute.evaluation.runner import Experiment, Setting
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
+PROJECTED = "Fed-mv-PPCA, default preset, projected"
 YARDSTICK = "PCA, pooled"
 SCENARIOS: tuple[tuple[Dealing, int], ...] = (
     ("IID", 1), ("IID", 3), ("IID", 6), ("G", 3), ("G", 6), ("K", 3), ("K", 6), ("G/K", 3), ("G/K", 6),
@@ -83,8 +84,12 @@ def study(
     if data.sites is not None:
         dealings = (*dealings, SITES)
     alone = not any(np.isnan(rows).any() for rows in data.views.values())
-    blocks = tuple(Setting(dealing, n, _chosen(arms(q, dealing, n, alone=alone), rivals)) for dealing, n in dealings)
-    return Experiment(name, FixedStudy(data), blocks, paper_table, tuple(remarks))
+    blocks = [Setting(dealing, n, _chosen(arms(q, dealing, n, alone=alone), rivals)) for dealing, n in dealings]
+    projected = Arm(
+        PROJECTED, Projected(FedMvPPCA(q))
+    )  # tells what shrinkage costs, once: where all rows are one center
+    blocks[0] = replace(blocks[0], arms=(*blocks[0].arms, projected))
+    return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
 
 
 def _chosen(found: Sequence[Arm], rivals: bool) -> tuple[Arm, ...]:

@@ -11,7 +11,17 @@ import pandas as pd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#000000", "#009e73", "#cc79a7", "#e69f00", "#999999")  # Okabe and Ito
+COLOURS = (
+    "#0072b2",
+    "#56b4e9",
+    "#d55e00",
+    "#000000",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#999999",
+    "#f0e442",
+)  # Okabe and Ito
 METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
 
 
