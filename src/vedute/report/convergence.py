@@ -44,6 +44,13 @@ def section(folder: Folder) -> Section:
     )  # fmt: skip
 
 
+def so_far(folder: Folder) -> Section:
+    """The same of a fit that is still running."""
+    return Section(
+        "convergence", "Convergence so far", (), (_change(folder), _spreads(folder)), (_table(folder), _rounds(folder))
+    )
+
+
 def _change(folder: Folder) -> Figure:
     history = folder.run.history
     trace = {
@@ -75,7 +82,7 @@ def _spreads(folder: Folder) -> Figure:
         xaxis={"type": "log", "title": {"text": "standard deviation between centers"}, "exponentformat": "e"},
         yaxis=name_axis(list(views), down=True),
     )
-    alt = "Standard deviations of the global parameters between centers at the end, for each view, on a log scale."
+    alt = "Standard deviations of the global parameters between centers after the last round, on a log scale."
     return Figure("spreads", alt, (Option("", traces, look),))
 
 

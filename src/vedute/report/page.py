@@ -42,8 +42,14 @@ def sections(folder: Folder, ids: bool = False) -> tuple[Section, ...]:
     )
 
 
-def render(folder: Folder, *, ids: bool = False) -> str:
-    """The page as text; ``ids`` shows the names of subjects when the mouse points at them."""
+def render(folder: Folder, *, ids: bool = False, live: str = "") -> str:
+    """The page of a finished run; ``ids`` shows the names of subjects when the mouse points at them."""
+    versions = {**folder.versions, "report": __version__}
+    return page(folder.name, sections(folder, ids), folder.run.model.prior.q, versions, live)
+
+
+def page(title: str, chapters: Sequence[Section], components: int, versions: Mapping[str, str], live: str = "") -> str:
+    """Some chapters as a page; one that is ``live`` (a word for its state) asks its server for news."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from plotly.offline import get_plotlyjs
@@ -51,19 +57,19 @@ def render(folder: Folder, *, ids: bool = False) -> str:
         raise UserError(
             f"the report needs {error.name}, which is not installed: pip install 'vedute[report]'"
         ) from error
-    chapters = sections(folder, ids)
     environment = Environment(
         loader=PackageLoader("vedute.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("page.html").render(
-        title=folder.name,
+        title=title,
         chapters=chapters,
         figures=[_plain(figure) for chapter in chapters for figure in chapter.figures],
         # 4.9 MB of program shrink to 2: every browser since 2023 can unpack them
         plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode(),
-        components=folder.run.model.prior.q,
-        versions={**folder.versions, "report": __version__},
+        components=components,
+        versions=versions,
+        live=live,
         shown=SHOWN,
     )
 

@@ -54,11 +54,10 @@ def read_folder(path: Path) -> Folder:
     """The run folder, its files compared with their checksums."""
     run = load_run(path)
     described = from_json(read_whole(path / RUN), path / RUN)
-    text = read_whole(path / STUDY).decode() if (path / STUDY).exists() else ""
     local = {center: path / LOCAL / center for center in run.model.scalers}
     held = {center: folder for center, folder in local.items() if _inside(folder, path / LOCAL)}
     return Folder(
-        _title(text) or path.resolve().name,
+        title_of(path),
         run,
         {name: int(from_json(read_whole(f / DATA), f / DATA)["subjects"]) for name, f in held.items() if _has(f, DATA)},
         {name: _subjects(f / LATENT, run.model.prior.q) for name, f in held.items() if _has(f, LATENT)},
@@ -78,9 +77,11 @@ def _has(folder: Path, name: str) -> bool:
     return (folder / name).is_file()
 
 
-def _title(study: str) -> str:
-    name = tomllib.loads(study).get("study", {}).get("name", "")
-    return name if isinstance(name, str) else ""
+def title_of(path: Path) -> str:
+    """The name that the study gives itself, or else that of the folder."""
+    text = read_whole(path / STUDY).decode() if (path / STUDY).exists() else ""
+    name = tomllib.loads(text).get("study", {}).get("name", "")
+    return name if name and isinstance(name, str) else path.resolve().name
 
 
 def _subjects(path: Path, q: int) -> Subjects:
