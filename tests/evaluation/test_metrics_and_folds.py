@@ -10,7 +10,7 @@ from vedute.core.predict import Emission
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.evaluation.arms import Arm, scaled, score
+from vedute.evaluation.arms import Arm, scaled, scores
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.folds import Dataset, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, Projection
@@ -98,7 +98,7 @@ def test_scaling_is_by_each_table_itself_or_by_the_train_rows() -> None:
 def test_the_paper_arm_is_the_estimator_with_center_minmax(data: Dataset) -> None:
     train, test = three_folds(data, 0)[0]
     fold = deal(data, train, test, "K", 3, 0)
-    found = score(Arm("", FedMvPPCA(2, "paper", rounds=5), "per center"), fold, 7)
+    found = scores([Arm("", FedMvPPCA(2, "paper", rounds=5), "per center")], fold, 7)[0]
     estimator = FederatedPPCA(2, preset="paper", scaling="center-minmax", rounds=5, tol=None, random_state=7)
     estimator.fit(fold.centers)
     errors = []
@@ -111,7 +111,7 @@ def test_the_paper_arm_is_the_estimator_with_center_minmax(data: Dataset) -> Non
 def test_a_method_alone_scores_the_mean_over_centers(data: Dataset) -> None:
     train, test = three_folds(data, 0)[0]
     fold = deal(data, train, test, "G", 3, 0)
-    found = score(Arm("", PPCA(2), "shared", "alone"), fold, 0)
+    found = scores([Arm("", PPCA(2), "shared", "alone")], fold, 0)[0]
     centers, rows = scaled(fold.centers, fold.test, "shared")
     each = [mean_absolute_error(PPCA(2).fit({name: views}, 0), rows["test"]) for name, views in centers.items()]
     assert found.test_mae == pytest.approx(np.mean(each))
@@ -120,6 +120,22 @@ def test_a_method_alone_scores_the_mean_over_centers(data: Dataset) -> None:
 
 def test_the_yardstick_sees_what_scenarios_take_away(data: Dataset) -> None:
     train, test = three_folds(data, 0)[0]
-    whole = score(Arm("", PCA(2), "shared", "whole"), deal(data, train, test, "K", 3, 5), 0)
-    dealt = score(Arm("", PCA(2), "shared"), deal(data, train, test, "K", 3, 5), 0)
+    whole = scores([Arm("", PCA(2), "shared", "whole")], deal(data, train, test, "K", 3, 5), 0)[0]
+    dealt = scores([Arm("", PCA(2), "shared")], deal(data, train, test, "K", 3, 5), 0)[0]
     assert whole.test_mae < dealt.test_mae  # which had a third of the rows to learn from
+
+
+def test_arms_that_share_a_fit_score_as_if_they_did_not(data: Dataset) -> None:
+    train, test = three_folds(data, 0)[0]
+    fold = deal(data, train, test, "G/K", 3, 0)
+    arms = [
+        Arm("", FedMvPPCA(2, "paper", rounds=4), "per center"),
+        Arm("", FedMvPPCA(2, "paper", rounds=4), "per center, test as one"),
+        Arm("", FedMvPPCA(2, "paper", rounds=4), "shared"),
+        Arm("", PPCA(2), "shared", "alone"),
+        Arm("", PPCA(1), "shared", "alone"),
+    ]
+    together = scores(arms, fold, 3)
+    assert together == [scores([arm], fold, 3)[0] for arm in arms]
+    assert together[0].train_mae == together[1].train_mae
+    assert len({one.test_mae for one in together}) == 5

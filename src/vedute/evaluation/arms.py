@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,14 +37,23 @@ class Score:
     accuracy: float
 
 
-def score(arm: Arm, fold: Fold, seed: int) -> Score:
-    """Fit the arm's method and measure it; a method for each center alone scores the mean over the centers."""
-    dealt = fold.whole if arm.sees == "whole" else fold.centers
-    centers, test = scaled(dealt, fold.test, arm.scaling)
-    if arm.sees != "alone":
-        return _measured(arm.method, centers, test, fold, seed)
-    each = [_measured(arm.method, {name: views}, test, fold, seed) for name, views in centers.items()]
-    told = [one.accuracy for one in each if one.accuracy == one.accuracy]  # a center of one group tells nothing
+def scores(arms: Sequence[Arm], fold: Fold, seed: int) -> list[Score]:
+    """The score of each arm; arms that differ only in the scaling of the test rows share their fits."""
+    fits: dict[object, list[Fitted]] = {}
+    found = []
+    for arm in arms:
+        centers, test = scaled(fold.whole if arm.sees == "whole" else fold.centers, fold.test, arm.scaling)
+        tables = [{name: views} for name, views in centers.items()] if arm.sees == "alone" else [centers]
+        key = (arm.method, arm.sees, arm.scaling == "shared")
+        if key not in fits:
+            fits[key] = [arm.method.fit(table, seed) for table in tables]
+        found.append(_mean([_score(*pair, test, fold) for pair in zip(fits[key], tables, strict=True)]))
+    return found
+
+
+def _mean(each: Sequence[Score]) -> Score:
+    """The mean over fits: one, or that of each center alone, of which those of one group tell no accuracy."""
+    told = [one.accuracy for one in each if one.accuracy == one.accuracy]
     return Score(
         float(np.mean([one.train_mae for one in each])),
         float(np.mean([one.test_mae for one in each])),
@@ -58,19 +67,20 @@ def scaled(centers: Centers, test: Centers, scaling: Scaling) -> tuple[Scaled, S
     "per center, test as one" scales the test rows by themselves too, but all parts by the same values.
     """
     if scaling == "shared":
-        ends = _ends(list(centers.values()))
+        ends = ends_of(list(centers.values()))
         return _all_minmax(centers, ends), _all_minmax(test, ends)
-    own = {name: _minmax(views, _ends([views])) for name, views in centers.items()}
+    own = {name: _minmax(views, ends_of([views])) for name, views in centers.items()}
     if scaling == "per center":
-        return own, {name: _minmax(views, _ends([views])) for name, views in test.items()}
-    return own, _all_minmax(test, _ends(list(test.values())))
+        return own, {name: _minmax(views, ends_of([views])) for name, views in test.items()}
+    return own, _all_minmax(test, ends_of(list(test.values())))
 
 
 def _all_minmax(tables: Centers, ends: Mapping[str, tuple[Array, Array]]) -> Scaled:
     return {name: _minmax(views, ends) for name, views in tables.items()}
 
 
-def _ends(tables: list[Views]) -> dict[str, tuple[Array, Array]]:
+def ends_of(tables: list[Views]) -> dict[str, tuple[Array, Array]]:
+    """Smallest and largest value of each feature over some tables."""
     found = {}
     for name in {name for views in tables for name in views}:
         rows = np.concatenate([views[name] for views in tables if name in views])
@@ -87,8 +97,7 @@ def _minmax(views: Views, ends: Mapping[str, tuple[Array, Array]]) -> dict[str, 
     return found
 
 
-def _measured(method: Method, centers: Centers, test: Centers, fold: Fold, seed: int) -> Score:
-    fitted = method.fit(centers, seed)
+def _score(fitted: Fitted, centers: Centers, test: Centers, fold: Fold) -> Score:
     return Score(
         mean_error(fitted, list(centers.values())),
         mean_error(fitted, list(test.values())),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,10 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from vedute.data.files import read_whole, said_plainly, sha256, to_json, write_whole
 from vedute.errors import UserError
-from vedute.evaluation.arms import Arm, score
+from vedute.evaluation.arms import Arm, scores
 from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, deal, three_folds
 from vedute.version import __version__
 
+Line = dict[str, Any]  # one line of a tidy table
 FOLDS = "folds"  # the folder of finished folds, inside that of the results
 
 
@@ -65,8 +66,13 @@ class Task:
 
     def key(self, data: Dataset) -> str:
         """Changes with everything that the result depends on: the arms, the rows and the version of the code."""
-        rows = b"".join(view.tobytes() for view in data.views.values()) + "".join(map(str, data.groups)).encode()
-        return sha256(f"{__version__} {self!r}".encode() + rows)
+        return fold_key(self, data)
+
+
+def fold_key(task: object, data: Dataset) -> str:
+    """A checksum of the version of the code, of what is to be done, and of the rows."""
+    rows = b"".join(view.tobytes() for view in data.views.values()) + "".join(map(str, data.groups)).encode()
+    return sha256(f"{__version__} {task!r}".encode() + rows)
 
 
 def run(
@@ -83,7 +89,7 @@ def run(
     with said_plainly(out):
         (out / FOLDS).mkdir(parents=True, exist_ok=True)
     tasks = list(_tasks(experiment, repeats))
-    lines: list[dict[str, Any]] = []
+    lines: list[Line] = []
     work = (delayed(_done)(experiment.source, task, out / FOLDS) for task in tasks)
     for i, found in enumerate(Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator")(work)):
         lines.extend(found)
@@ -99,20 +105,22 @@ def _tasks(experiment: Experiment, repeats: int) -> Iterator[Task]:
                 yield Task(experiment.name, setting, repeat, fold)
 
 
-def _done(source: Source, task: Task, folder: Path) -> Sequence[dict[str, Any]]:
-    """The lines of one task: as they were kept, or computed now."""
+def _done(source: Source, task: Task, folder: Path) -> list[Line]:
     data = source.draw(task.repeat)
-    path, key = folder / task.file, task.key(data)
-    if path.exists():
-        kept = _kept(path, key)
-        if kept is not None:
-            return kept
-    lines = compute(data, task)
+    return kept_or_computed(folder / task.file, task.key(data), lambda: compute(data, task))
+
+
+def kept_or_computed(path: Path, key: str, work: Callable[[], list[Line]]) -> list[Line]:
+    """The lines of one fold: as they were kept under the same key, or computed now and kept."""
+    kept = _kept(path, key) if path.exists() else None
+    if kept is not None:
+        return kept
+    lines = work()
     write_whole(path, to_json({"key": key, "lines": _without_nan(lines)}))
     return lines
 
 
-def compute(data: Dataset, task: Task) -> list[dict[str, Any]]:
+def compute(data: Dataset, task: Task) -> list[Line]:
     """The lines of one task."""
     setting = task.setting
     train, test = three_folds(data, task.repeat)[task.fold]
@@ -120,14 +128,14 @@ def compute(data: Dataset, task: Task) -> list[dict[str, Any]]:
     fold = deal(data, train, test, setting.dealing, setting.centers, seed)
     lines = []
     with threadpool_limits(1, user_api="blas"):
-        for arm in setting.arms:
+        for arm, found in zip(setting.arms, scores(setting.arms, fold, seed), strict=True):
             about = {"scenario": setting.dealing, "centers": len(fold.centers), "method": arm.name}
             about |= {"scaling": arm.scaling, "repeat": task.repeat, "fold": task.fold}
-            lines.append(about | asdict(score(arm, fold, seed)))
+            lines.append(about | asdict(found))
     return lines
 
 
-def _kept(path: Path, key: str) -> list[dict[str, Any]] | None:
+def _kept(path: Path, key: str) -> list[Line] | None:
     """Lines of an earlier run, unless they belong to other data or arms, or the file is damaged."""
     try:
         found = json.loads(read_whole(path))
@@ -138,5 +146,5 @@ def _kept(path: Path, key: str) -> list[dict[str, Any]] | None:
     return [{k: float("nan") if v is None else v for k, v in line.items()} for line in found["lines"]]
 
 
-def _without_nan(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_nan(lines: list[Line]) -> list[Line]:
     return [{k: None if v != v else v for k, v in line.items()} for line in lines]

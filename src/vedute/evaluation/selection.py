@@ -1,0 +1,144 @@
+"""How many components does WAIC ask for, and what error comes with them? The paper's table Latent_space on SD."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from vedute.choice import select_components
+from vedute.core.params import Array
+from vedute.data.files import said_plainly
+from vedute.errors import ConvergenceWarning
+from vedute.evaluation.arms import ends_of
+from vedute.evaluation.experiments import SyntheticStudy
+from vedute.evaluation.folds import N_FOLDS, Dataset, Fold, deal, three_folds
+from vedute.evaluation.methods import Views
+from vedute.evaluation.runner import FOLDS, Line, fold_key, kept_or_computed
+from vedute.federation.model import Model
+
+Ends = Mapping[str, tuple[Array, Array]]
+N_CENTERS = 3
+
+
+# The scaling of each preset: the paper's, and the one that leaves the noise of SD equal within a view, as in the model.
+VARIANTS = {"paper": "center-minmax", "default": "shared-view"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fold of SD with every number of components."""
+
+    components: tuple[int, ...]
+    repeat: int
+    fold: int
+
+    @property
+    def file(self) -> str:
+        """Where its result is kept."""
+        return f"selection-{self.components[0]}-{self.components[-1]}-r{self.repeat:03d}-f{self.fold}.json"
+
+
+def run(
+    components: Sequence[int],
+    repeats: int,
+    out: Path,
+    *,
+    jobs: int = 1,
+    on_fold: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """WAIC and errors for each number of components on each fold of SD (scenario IID, three centers)."""
+    with said_plainly(out):
+        (out / FOLDS).mkdir(parents=True, exist_ok=True)
+    trials = [Trial(tuple(components), repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
+    lines: list[Line] = []
+    work = (delayed(_done)(trial, out / FOLDS) for trial in trials)
+    for i, found in enumerate(Parallel(n_jobs=min(jobs, len(trials)), return_as="generator")(work)):
+        lines.extend(found)
+        if on_fold is not None:
+            on_fold(i + 1, len(trials))
+    return pd.DataFrame(lines)
+
+
+def _done(trial: Trial, folder: Path) -> list[Line]:
+    data = SyntheticStudy().draw(trial.repeat)
+    return kept_or_computed(folder / trial.file, fold_key((trial, VARIANTS), data), lambda: compute(data, trial))
+
+
+def compute(data: Dataset, trial: Trial) -> list[Line]:
+    """The lines of one fold."""
+    train, test = three_folds(data, trial.repeat)[trial.fold]
+    seed = N_FOLDS * trial.repeat + trial.fold
+    fold = deal(data, train, test, "IID", N_CENTERS, seed)
+    with threadpool_limits(1, user_api="blas"):
+        return [line for preset in VARIANTS for line in _lines(preset, fold, trial, seed)]
+
+
+def _lines(preset: str, fold: Fold, trial: Trial, seed: int) -> list[Line]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
+        found = select_components(
+            fold.centers, trial.components, scalings=(VARIANTS[preset],), jobs=1, seed=seed, preset=preset,
+            tol=None if preset == "paper" else 1e-4,
+        )  # fmt: skip
+    centers, test = list(fold.centers.values()), list(fold.test.values())
+    common = None if preset == "paper" else ends_of(centers)
+    lines = []
+    for i, (choice, model) in enumerate(zip(found.choices, found.models, strict=True)):
+        about = {"preset": preset, "components": choice.components, "repeat": trial.repeat, "fold": trial.fold}
+        lines.append(
+            about
+            | {"waic": choice.waic, "p_waic": choice.p_waic, "recommended": i == found.recommended}
+            | {"train_mae": _error(model, centers, common), "test_mae": _error(model, test, common)}
+        )
+    return lines
+
+
+def _error(model: Model, tables: Sequence[Views], common: Ends | None) -> float:
+    """Mean over tables of the mean absolute error in min-max units: common ones, or those of each table."""
+    errors = []
+    for views in tables:
+        ends, seen = common or ends_of([views]), model.reconstruct(views)
+        gaps = [np.abs(rows - seen[name]) / (ends[name][1] - ends[name][0]) for name, rows in views.items()]
+        errors.append(np.concatenate([gap.ravel() for gap in gaps]).mean())
+    return float(np.mean(errors))
+
+
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """Means over folds, how often each number was recommended, and the standardised difference to one fewer.
+
+    That difference has the sum of both variances under its root; the paper prints their difference.
+    """
+    grouped = lines.groupby(["preset", "components"], sort=False)
+    found = grouped[["waic", "train_mae", "test_mae"]].mean().join(grouped["recommended"].sum())
+    spread = grouped["waic"].var() / grouped.size()
+    step = found["waic"].groupby("preset", sort=False).diff()
+    both = spread + spread.groupby("preset", sort=False).shift()
+    found["waic_step"] = step / np.sqrt(both)
+    with files("vedute.evaluation").joinpath("paper_latent_space.csv").open(encoding="utf-8") as file:
+        printed = pd.read_csv(file).assign(preset="paper")
+    return found.reset_index().merge(printed, on=["preset", "components"], how="left", suffixes=("", "_paper"))
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The summary as Markdown. WAIC is in the units of the data here and in scaled units in the paper."""
+    head = ["preset", "components", "WAIC", "paper", "step", "recommended", "MAE train", "paper", "MAE test", "paper"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in table.to_dict("records"):
+        cells = [str(row["preset"]), str(row["components"]), f"{row['waic']:.0f}", _cell(row["waic_paper"], ".0f")]
+        cells += [_cell(row["waic_step"], "+.1f"), str(row["recommended"])]
+        for metric in ("train_mae", "test_mae"):
+            cells += [f"{row[metric]:.4f}", _cell(row[f"{metric}_paper"], ".4f")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: float, form: str) -> str:
+    return "" if value != value else format(value, form)
