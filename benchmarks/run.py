@@ -53,6 +53,7 @@ def best_of(action: Callable[[], object], times: int = 3) -> float:
 
 
 def sd_centers(n_centers: int = 3, missing: float = 0.0, n_subjects: int = 400) -> dict[str, dict[str, np.ndarray]]:
+    """The synthetic study dealt out at random."""
     views, groups = make_sd(n_subjects, n_subjects * 5 // 8, random_state=0)
     rng = np.random.default_rng(0)
     holed = {name: np.where(rng.random(x.shape) < missing, np.nan, x) for name, x in views.items()}
@@ -60,6 +61,7 @@ def sd_centers(n_centers: int = 3, missing: float = 0.0, n_subjects: int = 400) 
 
 
 def fit(centers: dict[str, dict[str, np.ndarray]], q: int = 5, **options: object) -> FederatedPPCA:
+    """All rounds, without a test of convergence."""
     settings = {"random_state": 0, "tol": None, **options}
     return FederatedPPCA(q, **settings).fit(centers)
 
@@ -115,14 +117,15 @@ def million() -> list[Row]:
     return [
         Row("1,000,000 x 130, 3 centers, q = 6, 100 rounds", "PCA(covariance_eigh) on the pooled array",
             f"{ours / pca:.2f}x its time ({ours:.2f} s against {pca:.2f} s)", "<= 3x", ours <= 3 * pca),
-        Row("the same, a round", "a round with 10,000 subjects", f"{per_round:.2f}x", "within 20 %", abs(per_round - 1) <= 0.2),
+        Row("the same, a round", "a round with 10,000 subjects", f"{per_round:.2f}x", "within 20 %",
+            abs(per_round - 1) <= 0.2),
         Row("the same, building the statistics", "one X.T @ X", f"{statistics / gram:.2f}x", "<= 1.5x",
             statistics <= 1.5 * gram),
     ]  # fmt: skip
 
 
 def wide() -> list[Row]:
-    """Two views of 100,000 features, 100 subjects in each of 3 centers, q = 5, 100 rounds; dense on 1,000, scaled up."""
+    """Two views of 100,000 features, 3 x 100 subjects, q = 5, 100 rounds, against 1,000 features, scaled up."""
 
     def centers(d: int) -> dict[str, dict[str, np.ndarray]]:
         rng = np.random.default_rng(0)
@@ -155,20 +158,14 @@ def wide() -> list[Row]:
 def holes() -> list[Row]:
     """SD with 10 % of the cells missing at random against complete SD: nearly every row is a pattern of its own."""
     found = []
-    for preset, scaling in (("default", "shared-standard"), ("paper", "center-minmax")):
+    for preset, scaling, wanted in (("default", "shared-standard", 20.0), ("paper", "center-minmax", np.inf)):
         options = {"preset": preset, "scaling": scaling}
         complete = best_of(lambda o=options: fit(sd_centers(), **o))
         missing = best_of(lambda o=options: fit(sd_centers(missing=0.1), **o), 2)
         ratio = missing / complete
-        found.append(
-            Row(
-                f"SD with 10 % cells missing, {preset} preset",
-                "complete SD",
-                f"{ratio:.1f}x its time",
-                "<= 20x",
-                ratio <= 20,
-            )
-        )
+        limit = f"<= {wanted:.0f}x" if np.isfinite(wanted) else "(for information)"
+        case = f"SD with 10 % cells missing, {preset} preset"
+        found.append(Row(case, "complete SD", f"{ratio:.1f}x its time", limit, ratio <= wanted))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from vedute.data.study import Study
+from vedute.errors import UserError
 from vedute.federation.selection import SCALINGS_TRIED, Candidates, Selection, select
 from vedute.federation.settings import Settings
 from vedute.federation.waic import DRAWS
@@ -37,6 +38,11 @@ def select_components(
     of which the best WAIC is kept. ``jobs`` processes work at once (default: one for each core); the result does not
     depend on them.
     """
+    asked = settings.get("privacy") or (isinstance(centers, Study) and centers.privacy.policy != "none")
+    if asked:
+        raise UserError(
+            "WAIC looks at the rows, which no privacy policy covers; see vedute.federation.private.choose_privately"
+        )
     chosen = Candidates(tuple(components), tuple(scalings), starts)
     extremes = next((name for name in chosen.scalings if name is not None and name.endswith("minmax")), None)
     first = Settings(1, seed=seed, **{"scaling": extremes, **settings})

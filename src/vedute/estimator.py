@@ -240,6 +240,8 @@ class FederatedPPCA(BaseEstimator):
         of parameters. To choose a number of components, see :func:`vedute.select_components`.
         """
         check_is_fitted(self, "model_")
+        if self.model_.settings.privacy is not None:
+            raise UserError("WAIC looks at the rows again, which the privacy policy of this model does not cover")
         source = open_source(centers, self.model_.settings)
         statistics = {name: part.statistics for name, part in source.read.items()}
         threads = os.cpu_count() or 1

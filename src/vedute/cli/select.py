@@ -18,6 +18,7 @@ from vedute.errors import UserError
 from vedute.federation.settings import PRESETS
 
 if TYPE_CHECKING:
+    from vedute.data.study import Study
     from vedute.federation.selection import Selection
 
 TABLE, FIGURE = "selection.csv", "selection.png"
@@ -54,6 +55,9 @@ def parse_components(text: str) -> tuple[int, ...]:
 @click.option("--preset", type=click.Choice(PRESETS), help="Variant of the algorithm.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of starts and draws.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes at once. [default: one for each core]")
+@click.option(
+    "--ledgers", type=FilePath, metavar="DIR", help="Where the ledgers are. [default: ledgers/ beside the study]"
+)
 @force_option
 @json_option
 def command(
@@ -64,6 +68,7 @@ def command(
     starts: int,
     seed: int,
     jobs: int | None,
+    ledgers: Path | None,
     force: bool,
     as_json: bool,
     **options: Any,
@@ -72,6 +77,9 @@ def command(
 
     Fits every number, prints a table, and writes RUN: the recommended model as a run folder, selection.csv and
     selection.png. Recommended are the fewest components within two standard errors of the best WAIC.
+
+    A study that asks for the policy subject is never looked at beyond its one release: there the number is chosen by
+    how well the released moments are met, at no further cost.
     """
     from vedute.choice import select_components, table
     from vedute.data.study import Study
@@ -82,10 +90,44 @@ def command(
     if scalings:
         given["scalings"] = tuple(None if name == "none" else name for name in scalings)
     loaded = Study.load(study)
+    if loaded.privacy.policy != "none":
+        _select_privately(loaded, wanted, out, ledgers, given, as_json)
+        return
     with _progress() as on_fit:
         found = select_components(loaded, wanted, starts=starts, seed=seed, jobs=jobs, on_fit=on_fit, **given)
     _write(out, found, loaded.text, table(found).to_csv(index=False))
     _tell(found, out, as_json)
+
+
+def _select_privately(
+    study: Study, components: tuple[int, ...], out: Path, ledgers: Path | None, given: dict[str, Any], as_json: bool
+) -> None:
+    from vedute.cli.fit import wanted_policy
+    from vedute.data.files import write_whole
+    from vedute.federation import store
+    from vedute.federation.private import Ledgers, StudyRows, choose_privately
+    from vedute.federation.settings import Settings
+    from vedute.tables import named_ranges
+
+    policy = wanted_policy(study, {"privacy": None})
+    scaling = given.pop("scalings", ("declared",))[0]
+    settings = Settings(1, scaling=scaling, privacy=policy, **given)
+    rows = StudyRows(study, clipped=True)
+    home = Ledgers(ledgers or study.path.parent / "ledgers")
+    bounds = named_ranges(study.ranges, rows.layout, rows.columns, partial=True)
+    misfits, found = choose_privately(rows, settings, components, bounds, home)
+    table = "components,misfit\n" + "".join(f"{q},{value!r}\n" for q, value in misfits.items())
+    with store.opened(out):
+        store.begin(out, study.text, found.model.settings)
+        write_whole(out / TABLE, table.encode())
+        store.finish(out, store.Run(found.model, found.progress.history, found.progress.converged))
+    best = found.model.prior.q
+    if as_json:
+        click.echo(json.dumps({"components": best, "run": str(out), "misfits": misfits}))
+        return
+    for q, value in misfits.items():
+        click.echo(f"{q:>10}  {value:>14.1f}" + ("  <- recommended" if q == best else ""))
+    click.echo(f"{best} components meet the released moments best; that cost no further privacy: {out}")
 
 
 def _refuse(out: Path, force: bool) -> None:

@@ -77,7 +77,10 @@ def _write_centers(
         for chunk in stream(pool):
             if chunk.center in writers:
                 prints[chunk.center].add(chunk.keys, chunk.views)
-                x = model.project(chunk_views(chunk, model), chunk.center).mean
+                known = (
+                    chunk.center if chunk.center in model.scalers else None
+                )  # hidden by its policy: the global model
+                x = model.project(chunk_views(chunk, model), known).mean
                 told = [chunk.ids, chunk.groups] if chunk.groups is not None else [chunk.ids]
                 writers[chunk.center].write(told, x)
     return prints

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
@@ -25,14 +26,15 @@ from vedute.core.params import Array, GlobalPrior
 from vedute.core.stats import Accumulator, Statistics
 from vedute.data.scaling import Ranges as Bounds
 from vedute.data.study import Folding, Study
-from vedute.errors import UserError
+from vedute.errors import DataWarning, UserError
 from vedute.federation.center import Center, run_round
-from vedute.federation.fitting import Folded, Ready, conclude, folded, needs_extremes, prepare, run
+from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run
 from vedute.federation.inspection import inspect_centers
 from vedute.federation.loop import Progress, Record, nbytes
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
 from vedute.privacy.center_level import center_contribution
+from vedute.privacy.dimension import NoisedCovariance, misfit
 from vedute.privacy.fingerprint import Fingerprint, salt_of
 from vedute.privacy.gate import open_gate, release_round, release_rows
 from vedute.privacy.ledger import Ledger, open_ledger
@@ -47,6 +49,7 @@ from vedute.privacy.subject import Ranges as PublicRanges
 from vedute.privacy.subject import SecondMoments, Told, checked_ranges, make_bound
 
 F = TypeVar("F", bound=Folding)
+HIDDEN = "cannot be told from noise at this budget (too few subjects for so many features)"
 RUN = "fit"  # names the rounds of a fit in the ledger; questions tell different fits apart
 
 
@@ -171,7 +174,7 @@ def fit_privately(
     if isinstance(policy, PaperPrivacy) and not settings.paper:
         raise UserError("the policy 'paper' is Algorithm 2 to the letter: it needs preset='paper'")
     if isinstance(policy, SubjectPrivacy):
-        return _fit_subject(policy, rows, settings, ranges, ledgers, on_round)
+        return _fit_subject(read_subjects(policy, rows, ranges, ledgers), rows, settings, ranges, on_round)
     assert not isinstance(policy, NoPrivacy)
 
     def make(center: str) -> Reader[Accumulator]:
@@ -188,14 +191,17 @@ def fit_privately(
     return Outcome(model, progress, books, {})
 
 
-def _fit_subject(
-    policy: SubjectPrivacy,
-    rows: Rows,
-    settings: Settings,
-    ranges: Bounds | None,
-    ledgers: Ledgers,
-    on_round: Callable[[Progress], None] | None,
-) -> Outcome:
+@dataclass(frozen=True)
+class Noised:
+    """What all centers let out under the policy ``subject``: statistics for the fit, covariances for choosing q."""
+
+    read: dict[str, Folded]
+    covariances: tuple[NoisedCovariance, ...]
+    ledgers: dict[str, Ledger]
+    told: dict[str, Told]
+
+
+def read_subjects(policy: SubjectPrivacy, rows: Rows, ranges: Bounds | None, ledgers: Ledgers) -> Noised:
     """One noised release of every center; all that follows is computed from it and costs nothing."""
     own = {center: rows.layout.restrict(views) for center, views in rows.held.items()}
     public = {center: checked_ranges(part, rows.columns, ranges or {}) for center, part in own.items()}
@@ -203,17 +209,55 @@ def _fit_subject(
     def make(center: str) -> Reader[SecondMoments]:
         return Reader(SecondMoments(public[center], make_bound(own[center], policy.bound)), ledgers.salt(center))
 
-    read, books, told = {}, {}, {}
+    read, books, told, covariances = {}, {}, {}, []
     for center, reader in rows.feed(make).items():
         moments, mine = reader.sink, policy.of(center)
         warn_about(mine, moments.rows, len(own), rounds=1)
         books[center] = ledgers.open(center, reader.print.name())
         release = release_rows(mine, books[center], moments, noise_source(policy.seed, center))
-        read[center] = _noised(to_statistics(release, public[center]), public[center])
         told[center] = moments.told()
-    ready = prepare(rows.layout, read, settings, ranges)
+        statistics = to_statistics(release, public[center])
+        if statistics.mask.any():
+            read[center] = _noised(statistics, public[center])
+            covariances.append(NoisedCovariance.of(statistics, public[center], float(release.public["std"])))
+        else:
+            warnings.warn(f"center {center!r} {HIDDEN}; it takes no part", DataWarning, stacklevel=3)
+    seen = {view for part in read.values() for view in part.statistics.layout.names}
+    if hidden := [view for view in rows.layout.names if view not in seen]:
+        raise UserError(f"view {hidden[0]!r} {HIDDEN}; raise epsilon, or leave the view out of the study")
+    return Noised(read, tuple(covariances), books, told)
+
+
+def _fit_subject(
+    noised: Noised,
+    rows: Rows,
+    settings: Settings,
+    ranges: Bounds | None,
+    on_round: Callable[[Progress], None] | None,
+) -> Outcome:
+    ready = prepare(rows.layout, noised.read, settings, ranges)
     progress = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
-    return Outcome(conclude(ready, progress, settings, rows.columns), progress, books, told)
+    model = conclude(ready, progress, settings, rows.columns)
+    return Outcome(model, progress, noised.ledgers, noised.told)
+
+
+def choose_privately(
+    rows: Rows, settings: Settings, components: Sequence[int], ranges: Bounds | None, ledgers: Ledgers
+) -> tuple[dict[int, float], Outcome]:
+    """The misfit of each number of components, and the fit with the best: free under the policy ``subject``."""
+    policy = policy_of(settings)
+    if not isinstance(policy, SubjectPrivacy):
+        raise UserError(
+            f"under the policy {policy.name!r} every fit is paid for, and WAIC looks at the rows: "
+            "fix the number of components beforehand, or use the policy 'subject'"
+        )
+    check_scaling(policy, settings.scaling)
+    for q in components:
+        check_components(rows.layout, replace(settings, n_components=q))
+    noised = read_subjects(policy, rows, ranges, ledgers)
+    misfits = {q: misfit(rows.layout, noised.covariances, q) for q in components}
+    best = min(misfits, key=lambda q: misfits[q])
+    return misfits, _fit_subject(noised, rows, replace(settings, n_components=best), ranges, None)
 
 
 def _noised(statistics: Statistics, ranges: PublicRanges) -> Folded:
