@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vedute.evaluation.runner import Experiment
 
 F = TypeVar("F", bound=Callable[..., None])
+rivals_option = click.option("--rivals/--no-rivals", default=True, show_default=True, help="Also run other methods.")
 
 
 def shared_options(function: F) -> F:
@@ -26,7 +27,6 @@ def shared_options(function: F) -> F:
             click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Times 3 folds."),
             click.option("--out", type=FilePath, required=True, metavar="DIR", help="Folder for tables and figures."),
             click.option("--jobs", type=click.IntRange(1), help="Processes at once. [default: one for each core]"),
-            click.option("--rivals/--no-rivals", default=True, show_default=True, help="Also run other methods."),
         )
     ):
         function = option(function)
@@ -44,6 +44,7 @@ def command() -> None:
 
 @command.command()
 @shared_options
+@rivals_option
 def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
     """Synthetic data: scenarios IID, G, K and G/K over 1, 3 and 6 centers (table SD_2)."""
     from vedute.evaluation.experiments import sd as experiment
@@ -53,6 +54,7 @@ def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
 
 @command.command()
 @shared_options
+@rivals_option
 @click.option("--data", type=FilePath, metavar="FOLDER", help="The open data set cnp, which stands in for ADNI.")
 @click.option("--study", type=FilePath, metavar="FILE", help="A study file with four views, such as ADNI itself.")
 def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | None, study: Path | None) -> None:
@@ -70,12 +72,32 @@ def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | N
 
 @command.command()
 @shared_options
+@rivals_option
 @click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="The open data set heart4.")
 def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
     """Heart disease: random centers, and the four hospitals that the patients come from."""
     from vedute.evaluation.studies import heart4 as experiment
 
     conduct(experiment(data, rivals=rivals), repeats, out, jobs)
+
+
+@command.command()
+@click.option("--components", default="2-15", show_default=True, metavar="RANGE", help="Numbers to try.")
+@shared_options
+def selection(components: str, repeats: int, out: Path, jobs: int | None) -> None:
+    """Synthetic data: WAIC and errors against the number of components (table Latent_space)."""
+    from vedute.cli.select import parse_components
+    from vedute.data.files import write_whole
+    from vedute.evaluation.results import csv
+    from vedute.evaluation.selection import markdown, run, summary
+    from vedute.evaluation.selection_figure import figure
+
+    lines = run(parse_components(components), repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=_shown())
+    table = summary(lines)
+    found = {"md": markdown(table).encode(), "csv": csv(lines).encode(), **figure(lines, table)}
+    for kind, data in found.items():
+        write_whole(out / f"selection.{kind}", data)
+        click.echo(str(out / f"selection.{kind}"))
 
 
 @command.command()
@@ -95,12 +117,16 @@ def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None) -
     from vedute.evaluation.results import write
     from vedute.evaluation.runner import run
 
-    shown = _counted if sys.stderr.isatty() else None
-    lines = run(experiment, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown)
+    lines = run(experiment, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=_shown())
     for remark in experiment.remarks:
         click.echo(remark)
     for path in write(experiment, lines, out):
         click.echo(str(path))
+
+
+def _shown() -> Callable[[int, int], None] | None:
+    """Counts folds on a terminal, nothing in a pipe."""
+    return _counted if sys.stderr.isatty() else None
 
 
 def _counted(done: int, total: int) -> None:

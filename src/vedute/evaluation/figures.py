@@ -10,6 +10,7 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = (
     "#0072b2",
@@ -41,13 +42,14 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
         drawn.suptitle(title)
         handles, labels = panels[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-        return {"png": _bytes(drawn, "png"), "svg": _bytes(drawn, "svg")}
+        return {"png": as_bytes(drawn, "png"), "svg": as_bytes(drawn, "svg")}
 
 
-def _bytes(drawn: object, kind: str) -> bytes:
+def as_bytes(drawn: Figure, kind: str) -> bytes:
+    """A figure as a file, without the hour it was drawn."""
     buffer = io.BytesIO()
     about = {"Software": None} if kind == "png" else {"Date": None}
-    drawn.savefig(buffer, format=kind, dpi=150, metadata=about)  # type: ignore[attr-defined]
+    drawn.savefig(buffer, format=kind, dpi=150, metadata=about)
     return buffer.getvalue()
 
 

@@ -1,0 +1,39 @@
+"""The figure of the choice of components: box plots of WAIC, its standardised steps, and the errors."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from vedute.evaluation.figures import COLOURS, as_bytes
+
+
+def figure(lines: pd.DataFrame, table: pd.DataFrame) -> dict[str, bytes]:
+    """PNG and SVG: a row of three panels for each preset."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    presets = list(dict.fromkeys(lines["preset"]))
+    with rc_context({"svg.hashsalt": "vedute", "svg.fonttype": "none"}):
+        drawn = Figure(figsize=(13.0, 3.8 * len(presets)), layout="constrained")
+        FigureCanvasAgg(drawn)
+        panels = drawn.subplots(len(presets), 3, squeeze=False)
+        for (boxes, steps, errors), preset in zip(panels, presets, strict=True):
+            own, mean = lines[lines["preset"] == preset], table[table["preset"] == preset]
+            q = mean["components"].to_numpy()
+            boxes.boxplot([own.loc[own["components"] == n, "waic"] for n in q], positions=q)
+            boxes.set_ylabel(f"WAIC, {preset} preset")
+            steps.plot(q, mean["waic_step"], color=COLOURS[0], marker="o")
+            steps.axhline(0.0, color="0.7", linewidth=1.0)
+            steps.set_ylabel("standardised step of WAIC")
+            for colour, metric in zip((COLOURS[0], COLOURS[2]), ("train_mae", "test_mae"), strict=True):
+                errors.plot(q, mean[metric], color=colour, marker="o", label=metric.replace("_mae", ""))
+                errors.plot(q, mean[f"{metric}_paper"], color=colour, marker="o", fillstyle="none", markersize=9,
+                            linestyle="none")  # fmt: skip
+            errors.set_ylabel("MAE (rings: the paper's own)")
+            errors.legend(frameon=False)
+            for axes in (boxes, steps, errors):
+                axes.set_xlabel("components")
+                axes.set_xticks(q)
+                axes.spines[["top", "right"]].set_visible(False)
+        return {"png": as_bytes(drawn, "png"), "svg": as_bytes(drawn, "svg")}
