@@ -54,9 +54,7 @@ def test_views_are_absent_in_k(scenario):
     views, groups = study(n_views=4)
     centers, _ = split(views, groups, 6, scenario, random_state=1)
     everything, no_second, no_third = ["v0", "v1", "v2", "v3"], ["v0", "v2", "v3"], ["v0", "v1", "v3"]
-    assert [list(tables) for tables in centers.values()] == [everything] * 2 + [no_second] * 2 + [
-        no_third
-    ] * 2
+    assert [list(tables) for tables in centers.values()] == [everything] * 2 + [no_second] * 2 + [no_third] * 2
 
 
 @pytest.mark.parametrize("scenario", ["IID", "G"])

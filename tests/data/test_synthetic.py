@@ -19,9 +19,7 @@ def test_sd_has_the_shapes_and_groups_of_the_paper():
 
 
 def test_sd_parameters_lie_in_their_ranges_and_fill_them():
-    _, _, truth = make_sd(
-        sizes=(40, 50), weights=(1, 7), means=3, noise=(0.5, 2), random_state=1, return_truth=True
-    )
+    _, _, truth = make_sd(sizes=(40, 50), weights=(1, 7), means=3, noise=(0.5, 2), random_state=1, return_truth=True)
     first, second = truth.params.views.values()
     assert 0.9 < np.abs(first.W).max() <= 1
     assert 6.3 < np.abs(second.W).max() <= 7
@@ -121,9 +119,7 @@ def test_hierarchical_refuses_what_makes_no_study(arguments, word):
 
 def test_breast_cancer_comes_in_three_views_of_ten():
     views, groups = load_breast_cancer_views()
-    assert {name: table.shape for name, table in views.items()} == dict.fromkeys(
-        ("mean", "error", "worst"), (569, 10)
-    )
+    assert {name: table.shape for name, table in views.items()} == dict.fromkeys(("mean", "error", "worst"), (569, 10))
     firsts = [table.columns[0] for table in views.values()]
     assert firsts == ["mean radius", "radius error", "worst radius"]
     assert (groups == "malignant").sum() == 212

@@ -173,9 +173,7 @@ def inverse_gamma_ml1(sigma2: list[float], largest_alpha: float) -> tuple[float,
     precision = sum(1 / s for s in sigma2)
     gap = np.log(precision / n) + sum(np.log(s) for s in sigma2) / n
     alpha = largest_alpha
-    if gap > 1 / (
-        2 * largest_alpha
-    ):  # ln a - psi(a) is 1/(2a) and more, so alpha is above the bound otherwise
+    if gap > 1 / (2 * largest_alpha):  # ln a - psi(a) is 1/(2a) and more, so alpha is above the bound otherwise
         alpha = (3 - gap + np.sqrt((gap - 3) ** 2 + 24 * gap)) / (12 * gap)
         for _ in range(20):
             alpha = inverse_digamma(np.log(alpha) - gap)

@@ -117,9 +117,7 @@ def test_each_step_maximises_what_the_appendix_says():
         return total
 
     best_mu = minimize(lambda mu: -marginal(mu), before[k].mu, tol=1e-10).x
-    best_W = minimize(
-        lambda w: -expected(w.reshape(5, 2), before[k].sigma2), before[k].W.ravel(), tol=1e-10
-    ).x
+    best_W = minimize(lambda w: -expected(w.reshape(5, 2), before[k].sigma2), before[k].W.ravel(), tol=1e-10).x
     best_noise = np.exp(minimize(lambda s: -expected(after[k].W, np.exp(s[0])), [0.0], tol=1e-10).x[0])
     assert np.allclose(best_mu, after[k].mu, atol=1e-4)
     assert np.allclose(best_W.reshape(5, 2), after[k].W, atol=1e-4)
@@ -133,9 +131,7 @@ def test_a_sharp_prior_wins_and_a_vague_one_is_none():
     assert np.allclose(fit.mu, sharp.mu, atol=1e-6)
     assert np.allclose(fit.W, sharp.W, atol=1e-6)
     vague = some_prior(5)._replace(sigma2_mu=1e12, sigma2_W=1e12, alpha=-1.0, beta=0.0)
-    one, two = (
-        ref.local_fit(views, starts(views), {"v0": p}, 5)["v0"] for p in (vague, ref.flat_prior(5, 2))
-    )
+    one, two = (ref.local_fit(views, starts(views), {"v0": p}, 5)["v0"] for p in (vague, ref.flat_prior(5, 2)))
     assert np.allclose(one.W, two.W, atol=1e-8)
     assert np.allclose(one.mu, two.mu, atol=1e-8)
 
@@ -163,9 +159,7 @@ def test_ml1_is_the_maximum_of_the_likelihood(alpha):
         return -invgamma.logpdf(sigma2, np.exp(theta[0]), scale=np.exp(theta[1])).sum()
 
     here = loss(np.log([a, b]))
-    nearby = [
-        loss(np.log([a * f, b * g])) for f in (0.99, 1, 1.01) for g in (0.99, 1, 1.01) if (f, g) != (1, 1)
-    ]
+    nearby = [loss(np.log([a * f, b * g])) for f in (0.99, 1, 1.01) for g in (0.99, 1, 1.01) if (f, g) != (1, 1)]
     assert here < min(nearby)
     gap = np.log(np.mean(1 / np.array(sigma2))) + np.mean(np.log(sigma2))
     assert ref.inverse_digamma(np.log(a) - gap) == pytest.approx(a, rel=1e-6)
@@ -199,9 +193,7 @@ def test_a_run_with_views_missing():
     assert [list(c) for c in result.centers.values()] == [["v0", "v1", "v2"], ["v0"], ["v0", "v1"]]
     assert len(result.history) == 4
     assert result.prior["v2"].sigma2_mu == result.prior["v2"].sigma2_W == 1e-9  # one center alone
-    assert np.allclose(
-        result.prior["v1"].mu, (result.centers["a"]["v1"].mu + result.centers["c"]["v1"].mu) / 2
-    )
+    assert np.allclose(result.prior["v1"].mu, (result.centers["a"]["v1"].mu + result.centers["c"]["v1"].mu) / 2)
     again = ref.run(three_centers(), 2, rounds=4, rng=np.random.default_rng(5), floor=1e-9)
     assert np.array_equal(again.prior["v0"].W, result.prior["v0"].W)
 
