@@ -16,7 +16,7 @@ from vedute.federation.deviation import center_deviation
 from vedute.federation.store import load_run
 from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
 from vedute.report.parts import num
-from vedute.report.reading import Folder, read_folder
+from vedute.report.reading import Folder, Subjects, read_folder
 
 
 def test_who_differs_most(toy_run: Path) -> None:
@@ -103,6 +103,16 @@ def test_latent_points_are_the_rows_at_home(toy_run: Path, toy_page: Any) -> Non
         np.testing.assert_allclose(np.array(columns).T, folder.subjects[name].x, rtol=1e-4)
     assert {trace["name"] for trace in by_group["data"] if "case mix" not in trace["text"][0]} == {"case", "control"}
     assert sum(len(columns[0]) for columns in by_group["columns"][:2]) == sum(folder.counts.values())
+
+
+def test_many_subjects_are_thinned_evenly(toy_run: Path) -> None:
+    folder = read_folder(toy_run)
+    x = np.arange(14000.0).reshape(7000, 2)
+    many = replace(folder, subjects={"nice": Subjects(tuple(map(str, range(7000))), None, x)})
+    told = latent.section(many)
+    assert "(one in 3 of 7,000 subjects)" in told.sentences[0]
+    columns = told.figures[0].options[0].columns[0]
+    np.testing.assert_allclose(np.array(columns).T, x[::3], rtol=1e-4)
 
 
 def test_ellipses_are_the_posterior_of_a_whole_subject(toy_run: Path, toy_page: Any) -> None:

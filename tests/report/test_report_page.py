@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from vedute.cli.app import run as run_command
+from vedute.errors import UserError
 from vedute.report.page import SHOWN, render, sections
 from vedute.report.parts import safe, short
 from vedute.report.reading import read_folder
@@ -124,6 +126,20 @@ def test_names_of_subjects_are_shown_only_when_asked(toy_run: Path, toy_page: An
     assert not re.search(r"\bs0\d\d\b", toy_page.text.replace(toy_page.scripts["plotly"], ""))
     (asked,) = [chapter for chapter in sections(read_folder(toy_run), ids=True) if chapter.key == "latent"]
     assert re.search(r"\bs0\d\d\b", json.dumps(asked.figures[0].options[0].data))
+
+
+def test_a_name_leads_nowhere_else(save: Callable[..., Path]) -> None:
+    run = save(["../x", "nice"])
+    for folder in (run / "x", run / "local" / "nice"):
+        folder.mkdir(parents=True)
+        (folder / "data.json").write_text('{"subjects": 12}')
+    assert read_folder(run).counts == {"nice": 12}
+
+
+def test_a_missing_library_is_named(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(UserError, match=r"pip install 'vedute\[report\]'"):
+        render(read_folder(toy_run))
 
 
 def test_the_command_writes_the_page(toy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

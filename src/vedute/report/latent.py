@@ -57,11 +57,7 @@ def section(folder: Folder, ids: bool = False) -> Section:
     sentences, missing = [], []
     if total:
         kept = sum(len(rows) for rows in drawn.values())
-        told = (
-            f"{count(total, 'subject')}"
-            if kept == total
-            else f"every {-(-total // MOST)}th of {count(total, 'subject')}"
-        )
+        told = count(total, "subject") if kept == total else f"one in {-(-total // MOST)} of {count(total, 'subject')}"
         sentences.append(f"Each point is a subject ({told}), placed by the model of its own center.")
         sentences.append("This page therefore shows single patients: treat it with the care that their data need.")
         if not ids:

@@ -66,7 +66,10 @@ def sampling_sd(params: ViewParams, prior: ViewPrior, n: int) -> float:
 
 
 def interval(folder: Folder, row: Deviation) -> tuple[float, float]:
-    """A 95 % interval of the deviation of a center's means; NaN where the number of subjects is not known."""
+    """A 95 % interval of the deviation of a center's means; NaN where the number of subjects is not known.
+
+    A run folder counts the subjects of a center, not those of each view: where many lack the view it is too narrow.
+    """
     n = folder.counts.get(row.center, 0)
     if n == 0 or math.isnan(row.mean):
         return math.nan, math.nan
@@ -112,6 +115,8 @@ def section(folder: Folder) -> Section:
         if math.isfinite(s.measuring)
     ]
     meaning = ["1 sd is what a usual center differs by (root mean square over the features of the view)."]
+    if folder.counts:
+        meaning.append("Intervals count all subjects of a center; where many of them lack a view, they are too narrow.")
     finite = any(math.isfinite(row.mean) for row in rows)
     return Section(
         "variability", "Variability between centers",
