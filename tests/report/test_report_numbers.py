@@ -15,7 +15,7 @@ from vedute.core.params import ViewParams, ViewPrior
 from vedute.federation.deviation import center_deviation
 from vedute.federation.store import load_run
 from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
-from vedute.report.parts import num
+from vedute.report.parts import num, percent
 from vedute.report.reading import Folder, Subjects, read_folder
 
 
@@ -240,3 +240,11 @@ def test_model_choice(toy_run: Path) -> None:
     assert told.sentences[1].startswith("Recommended: 2 components")
     trace = told.figures[0].options[0].data[0]
     assert (trace["x"], trace["y"], trace["error_y"]["array"]) == ([1, 2, 3], [10, 5, 0], [6, 6, 6])
+    assert len(told.sentences) == 2
+    last = choice.section(replace(folder, selection=rows[:2])).sentences[-1]
+    assert last == "That is the largest number tried; more may be better still."
+
+
+def test_small_numbers_are_said_plainly() -> None:
+    assert [percent(share) for share in (0.0, 0.001, 0.25, math.nan)] == ["0 %", "below 1 %", "25 %", "not known"]
+    assert [num(v) for v in (-0.001, 1.0, math.inf, math.nan)] == ["0.00", "1.00", "infinity", "not known"]

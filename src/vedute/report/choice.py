@@ -33,9 +33,10 @@ def section(folder: Folder) -> Section:
         f"The smallest WAIC has {count(int(best['components']), 'component')} (scaling {best['scaling'] or 'none'})."
     ]
     if chosen is not None:
-        sentences.append(
-            f"Recommended: {count(int(chosen['components']), 'component')}, the fewest within two errors of it."
-        )
+        fewest = count(int(chosen["components"]), "component")
+        sentences.append(f"Recommended: {fewest}, the fewest within two standard errors of it.")
+        if int(chosen["components"]) == max(int(row["components"]) for row in rows):
+            sentences.append("That is the largest number tried; more may be better still.")
     return Section("choice", "Model choice", tuple(sentences), (_figure(folder),), (_table(folder),))
 
 

@@ -79,6 +79,8 @@ def num(value: float, digits: int = 2) -> str:
 
 def percent(share: float) -> str:
     """A share of one as a percentage."""
+    if 0 < share < 0.005:
+        return "below 1 %"
     return UNKNOWN if math.isnan(share) else f"{100 * share:.0f} %"
 
 
