@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import PCA as SkPCA
 from sklearn.decomposition import FactorAnalysis as SkFactors
 
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums, Projected
+from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums, Projected, summed
 from vedute.evaluation.methods import FedMvPPCA, common_layout, side_by_side
 
 
@@ -34,19 +35,26 @@ def test_pca_projects_as_scikit_learn_does(centers) -> None:
 
 
 def test_sums_of_centers_give_the_axes_of_the_pooled_rows(centers) -> None:
-    pooled, summed = PCA(3).fit(centers, 0), PCAOfSums(3).fit(centers, 0)
-    np.testing.assert_allclose(summed.emission.mu, pooled.emission.mu, atol=1e-9)
-    W, V = pooled.emission.W, summed.emission.W
+    pooled, sums = PCA(3).fit(centers, 0), PCAOfSums(3).fit(centers, 0)
+    np.testing.assert_allclose(sums.emission.mu, pooled.emission.mu, atol=1e-9)
+    W, V = pooled.emission.W, sums.emission.W
     np.testing.assert_allclose(W @ W.T, V @ V.T, atol=1e-9)
 
 
 def test_sums_use_every_pair_that_some_center_holds(centers) -> None:
-    """Centers that lack a view still teach about the pairs they hold: the second moments are those of these rows."""
-    lacking = {**centers, "b": {v: rows for v, rows in centers["b"].items() if v != "view2"}}
-    fitted = PCAOfSums(14).fit(lacking, 0)  # all axes but one: the covariance is theirs almost whole
-    view2 = np.concatenate([centers["a"]["view2"], centers["c"]["view2"]])
-    np.testing.assert_allclose(fitted.emission.mu[5:9], view2.mean(axis=0), atol=1e-9)
-    np.testing.assert_allclose(fitted.emission.mu[:5], _rows(centers)[:, :5].mean(axis=0), atol=1e-9)
+    """Centers that lack a view still teach about the pairs they hold; pandas computes the same from the rows."""
+    tables = [side_by_side(views, common_layout(centers)).copy() for views in centers.values()]
+    tables[1][:, 5:9] = np.nan
+    tables[2][:, 9:] = np.nan
+    tables[0][3, 2] = np.nan
+    mean, covariance = summed(tables)
+    rows = pd.DataFrame(np.concatenate(tables))
+    np.testing.assert_allclose(mean, rows.mean(), atol=1e-9)
+    both = rows.notna().astype(float).T @ rows.notna().astype(float)
+    np.testing.assert_allclose(covariance, rows.cov() * (both - 1) / both, atol=1e-9)  # pandas divides by n - 1
+    tables[0][:, 0] = np.nan
+    tables[1][:, 0] = np.nan
+    assert summed(tables)[1][0, 9:].tolist() == [0.0] * 6  # nobody holds both
 
 
 def test_factor_analysis_places_rows_as_scikit_learn_does(centers) -> None:

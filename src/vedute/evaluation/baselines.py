@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,15 +44,19 @@ class PCAOfSums:
     def fit(self, centers: Centers, seed: int) -> Projection:
         """Principal axes of the summed covariance."""
         layout = common_layout(centers)
-        totals = [_sums(side_by_side(views, layout)) for views in centers.values()]
-        n, first, second = (np.sum(parts, axis=0) for parts in zip(*totals, strict=True))
-        counts = np.maximum(n, 1.0)
-        # first[i, j]: sum of feature i over the rows where j is seen too, so a pair is centred on its own rows
-        cov = np.where(n > 0, second / counts - first * first.T / counts**2, 0.0)
-        mean = np.diag(first) / np.diag(counts)
-        _, axes = np.linalg.eigh(cov)
+        mean, covariance = summed([side_by_side(views, layout) for views in centers.values()])
+        _, axes = np.linalg.eigh(covariance)
         W = axes[:, ::-1][:, : self.n_components]
         return _projection(layout, mean, W, np.ones(layout.total), WIDE)
+
+
+def summed(tables: Sequence[Array]) -> tuple[Array, Array]:
+    """Mean and covariance from sums over tables; a pair of features is centred on the rows that hold both."""
+    totals = [_sums(rows) for rows in tables]
+    n, first, second = (np.sum(parts, axis=0) for parts in zip(*totals, strict=True))
+    counts = np.maximum(n, 1.0)
+    covariance = np.where(n > 0, second / counts - first * first.T / counts**2, 0.0)
+    return np.diag(first) / np.diag(counts), covariance
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ def _complete(centers: Centers, q: int) -> tuple[Layout, Array]:
 
 
 def _sums(rows: Array) -> tuple[Array, Array, Array]:
+    """For each pair (i, j): rows that hold both, the sum of i over them, the sum of products."""
     seen = (~np.isnan(rows)).astype(float)
     filled = np.where(np.isnan(rows), 0.0, rows)
     return seen.T @ seen, filled.T @ seen, filled.T @ filled
