@@ -68,6 +68,16 @@ def test_one_missing_ledger_makes_the_total_infinite(toy_run: Path) -> None:
     assert "ledgers of 1 center" in told.missing[0]
 
 
+def test_a_center_that_paid_but_is_not_in_the_model_is_named(toy_run: Path) -> None:
+    asked = {"policy": "subject", "epsilon": 3.0, "delta": 1e-5}
+    folder = with_ledgers(toy_run, asked, HALF, budget=Budget(3.0, 1e-5), relation=SUBJECT)
+    scalers = {name: scaler for name, scaler in folder.run.model.scalers.items() if name != "nice"}
+    model = replace(folder.run.model, scalers=scalers)
+    told = privacy.section(replace(folder, run=replace(folder.run, model=model)))
+    assert told.missing == ("nice in the model: it released and paid, but nothing of use was left under the noise",)
+    assert privacy.section(folder).missing == ()
+
+
 def test_seeded_noise_is_no_privacy(toy_run: Path) -> None:
     asked = {"policy": "subject", "epsilon": 3.0, "delta": 1e-5}
     seeded = replace(HALF, seeded=True)

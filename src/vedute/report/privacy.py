@@ -67,7 +67,11 @@ def section(folder: Folder) -> Section:
     at = f" at delta = {delta:g}" if math.isfinite(total) else ""
     sentences.append(f"Composed over everything that left the centers: epsilon = {num(total)}{at}.")
     sentences += _claim(folder, policy)
-    missing = []
+    missing = [
+        f"{s.center} in the model: it released and paid, but nothing of use was left under the noise"
+        for s in found
+        if s.center not in folder.centers
+    ]
     if policy == "none" and not found:
         sentences.append("No ledger is in the folder, and none is needed: exact values were exchanged.")
     elif without:
