@@ -143,3 +143,12 @@ def test_nothing_tells_of_the_machine(tmp_path: Path) -> None:
         assert str(tmp_path) not in text
         assert socket.gethostname() not in text
         assert f'"{getpass.getuser()}"' not in text
+
+
+def test_what_commands_added_goes_with_the_run_that_it_describes(tmp_path):
+    """A refit with --force must not leave the ledger or the report of another model behind."""
+    for name in ("ledger-nice.jsonl", "report.html", "selection.csv", "selection.png"):
+        (tmp_path / name).write_text("of an earlier run")
+    assert store.stage(tmp_path) is store.Stage.NEW
+    store.clear(tmp_path)
+    assert not list(tmp_path.iterdir())

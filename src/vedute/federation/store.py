@@ -47,6 +47,7 @@ FORMAT = 1
 CHECKSUMS, RUN, STUDY = "checksums.json", "run.json", "study.toml"
 NUMBERS, NAMES, HISTORY = "model.npz", "model.json", "history.jsonl"
 LOCAL, CHECKPOINT = "local", "checkpoint"
+BESIDE = ("ledger-*.jsonl", "report.html", "selection.csv", "selection.png")  # what commands add to a run
 
 
 class Stage(Enum):
@@ -74,8 +75,9 @@ def stage(folder: Path) -> Stage:
         raise UserError(f"{folder}: is a file; a run folder is a folder, choose another name")
     if (folder / CHECKSUMS).exists():
         return Stage.FINISHED if NUMBERS in read_checksums(folder) else Stage.INTERRUPTED
+    beside = {path.name for pattern in BESIDE for path in folder.glob(pattern)}
     strangers = sorted(
-        {path.name for path in folder.iterdir() if path.name[0] != "."} - {RUN, STUDY, LOCAL, CHECKPOINT}
+        {path.name for path in folder.iterdir() if path.name[0] != "."} - {RUN, STUDY, LOCAL, CHECKPOINT} - beside
     )
     if strangers:
         raise UserError(
@@ -122,6 +124,8 @@ def clear(folder: Path) -> None:
     with said_plainly(folder):
         for name in (CHECKSUMS, NUMBERS, NAMES, HISTORY, STUDY, RUN):
             (folder / name).unlink(missing_ok=True)
+        for path in (path for pattern in BESIDE for path in folder.glob(pattern)):
+            path.unlink(missing_ok=True)
         for name in (CHECKPOINT, LOCAL):
             if (folder / name).exists():
                 shutil.rmtree(folder / name)
