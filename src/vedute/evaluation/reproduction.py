@@ -110,8 +110,7 @@ random centers, {sites:.3f} with the true hospitals.
 Even as one center our error is {alone / pca:.2f} times that of PCA. Part of that is shrinkage: much of the variance of
 these mixed and binary features is noise to a model of few components, and a posterior mean is drawn towards 0 where
 noise is large. Rows projected onto the same loadings without it have {projected / pca:.2f} times the error of PCA. What
-remains lies in the loadings themselves, which weigh each view by its noise where PCA weighs all features alike, and it
-varies from fold to fold; it is not explained further here.
+remains lies in the loadings themselves; its cause is not settled here.
 
 {_ratio_table(ratios(lines, YARDSTICK))}"""
 
