@@ -95,9 +95,10 @@ def test_starts_and_priors_inside_the_span_add_no_directions():
     inside = statistics.factor[:Q].T[None]
     start = type(start)(statistics.mean, inside, start.sigma2, start.m)
     turned = turn(rotation, prior, start)
-    assert turned.bases["v0"].shape == rotation.bases["v0"].shape
-    for Q_k in turn(rotation, prior, some_state(layout, Q)).bases.values():
-        assert np.allclose(Q_k.T @ Q_k, np.eye(Q_k.shape[1]), atol=1e-13)
+    assert turned.bases["v0"].size == rotation.bases["v0"].shape[1]
+    for basis in turn(rotation, prior, some_state(layout, Q)).bases.values():
+        both = np.hstack([basis.Q, basis.E])
+        assert np.allclose(both.T @ both, np.eye(basis.size), atol=1e-12)
 
 
 def test_one_row_is_enough_for_a_basis():
@@ -115,4 +116,5 @@ def test_a_basis_stays_orthonormal_when_vectors_nearly_agree():
         away = some_state(layout, Q)
         near = type(away)(prior.mu + gap * away.mu, prior.W + gap * away.W, away.sigma2, away.m)
         for basis in turn(rotation, prior, near).bases.values():
-            assert np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-13)
+            both = np.hstack([basis.Q, basis.E])
+            assert np.allclose(both.T @ both, np.eye(basis.size), atol=1e-12)

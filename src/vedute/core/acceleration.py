@@ -13,6 +13,7 @@ import numpy as np
 
 from vedute.core.params import Array, GlobalPrior, ViewPrior
 
+LARGEST = 200_000  # loadings above which remembering rounds costs more than it saves
 WINDOW = 6  # residuals remembered
 LONGEST = 1.0  # an extrapolated ln(variance) stays this near to the plain step
 WORSE = 1.5  # a residual that grew by more than this tells that the last extrapolation was wrong
@@ -30,6 +31,8 @@ def accelerate(memory: Memory, old: GlobalPrior, new: GlobalPrior) -> tuple[Glob
     """The prior to send next, instead of the plain step ``new``, and what to remember."""
     if any(view.n_centers == 0 for view in old.views.values()) or old.tau2 == 0.0 < new.tau2:
         return new, Memory()  # round 1 has no proper prior to extrapolate from
+    if sum(view.W.size for view in new.views.values()) > LARGEST:
+        return new, Memory()
     x, g = _pack(old), _pack(new)
     if memory.inputs and len(memory.inputs[-1]) != len(x):
         memory = Memory()  # a view joined or left

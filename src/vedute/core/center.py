@@ -196,7 +196,10 @@ def relative_spread(bunch: Bunch, prior: StackedPrior, state: State) -> Array | 
         return None
     size = state.W.shape[-1] + 1
     relative = state.cov / state.sigma2[:, bunch.class_view, None, None] * trusted(bunch, prior)
-    missing = size - relative.shape[-1]  # with the marginal mean a row is w_j alone
+    missing = size - relative.shape[-1]
+    if not missing:
+        return np.asarray(relative)
+    # with the marginal mean a row is w_j alone
     return np.pad(relative, ((0, 0), (0, 0), (0, missing), (0, missing)))
 
 

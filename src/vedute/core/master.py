@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import digamma, polygamma
+from scipy.special import digamma, zeta
 
 from vedute.core.contribution import Contribution, ViewContribution
 from vedute.core.params import Array, GlobalPrior, ViewPrior
@@ -39,9 +39,11 @@ def inverse_gamma_shape(mean_precision: float, mean_log: float) -> float:
     alpha = (3.0 - target + np.sqrt((target - 3.0) ** 2 + 24.0 * target)) / (12.0 * target)
     for _ in range(50):
         gap = np.log(alpha) - digamma(alpha) - target
-        slope = alpha - alpha**2 * polygamma(1, alpha)  # d(gap)/d(1/alpha) = -alpha^2 (1/alpha - psi'(alpha))
+        slope = alpha - alpha**2 * zeta(
+            2.0, alpha
+        )  # d(gap)/d(1/alpha) = -alpha^2 (1/alpha - psi'(alpha)), psi' = zeta(2, .)
         inverse = 1.0 / alpha + gap / slope
-        if abs(1.0 / inverse - alpha) <= 1e-14 * alpha:
+        if abs(1.0 / inverse - alpha) <= 1e-12 * alpha:
             break
         alpha = 1.0 / inverse
     return float(min(alpha, ALPHA_CEILING))

@@ -109,8 +109,8 @@ def run_round(
         state, turns = align(bunch, local_prior, state)
     shared = contributions(bunch, local_prior, state, turns, plan.rule, posterior=plan.posterior)
     if turned is not None:
-        shared = [_contribution_back(turned, part) for part in shared]
         state = turned.state_back(state)
+        shared = [_contribution_back(turned, part, stacked, state, centers[0]) for part in shared]
     for c, center in enumerate(centers):
         center.state = _part(state, c)
     return shared
@@ -218,17 +218,18 @@ def _part(state: State, c: int) -> State:
     return State(state.mu[c : c + 1], state.W[c : c + 1], state.sigma2[c : c + 1], state.m[c : c + 1], cov)
 
 
-def _contribution_back(turned: Turned, shared: Contribution) -> Contribution:
+def _contribution_back(
+    turned: Turned, shared: Contribution, prior: StackedPrior, state: State, center: Center
+) -> Contribution:
     """Deviations in feature coordinates; the sums of squares and variances do not depend on the basis."""
-    views = {}
-    for name, part in shared.views.items():
-        if name in turned.bases:
-            basis = turned.bases[name]
-            part = replace(
-                part,
-                count=np.full(len(basis), part.count[0]),
-                d_mu=basis @ part.d_mu[:-1],
-                d_W=basis @ part.d_W[:-1],
-            )
-        views[name] = part
+    views = dict(shared.views)
+    for name in turned.bases:
+        columns = center.statistics.layout.slices[name]
+        seen = views[name].count[0]
+        views[name] = replace(
+            views[name],
+            count=np.full(columns.stop - columns.start, seen),
+            d_mu=(state.mu[0, columns] - prior.mu[0, columns]) * seen,
+            d_W=(state.W[0, columns] - prior.W[0, columns]) * seen,
+        )
     return replace(shared, views=views)

@@ -63,7 +63,8 @@ def rounds(
     progress = resume or Progress(start)
     work = [Group(tuple(group), None if group[0].rotation else stack(group)) for group in groups(ordered, plan)]
     travels = (0, 0)
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    # more workers than cores: three equal centers on two cores then take 1.5 times one of them, not twice
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2 * threads) as pool:
         for r in range(len(progress.history) + 1, n_rounds + 1):
             if progress.converged:
                 break
