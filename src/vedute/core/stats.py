@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 
-BLOCK_BYTES = 4 << 20  # a block of rows that stays in the cache while it is centred and multiplied
+BLOCK_BYTES = 1 << 20  # a block of rows that stays in the cache while it is centred and multiplied
 LOOSE_BYTES = 64 << 20  # rows of rare patterns are regrouped when they take more memory than this
 
 
@@ -121,9 +121,13 @@ class _Moments:
     def add(self, rows: Array) -> None:
         """Fold rows in; ``rows`` is overwritten."""
         np.subtract(rows, self.shift, out=rows)
-        self.n += len(rows)
-        self.sum += rows.sum(axis=0)
-        self.scatter += rows.T @ rows
+        self.add_products(len(rows), rows.sum(axis=0), rows.T @ rows)
+
+    def add_products(self, n: int, sums: Array, products: Array) -> None:
+        """Fold in rows less the shift, by their sums and products."""
+        self.n += n
+        self.sum += sums
+        self.scatter += products
 
     def finish(self) -> tuple[int, Array, Array]:
         """Number, mean and factor of the centred scatter."""
@@ -164,13 +168,35 @@ class Accumulator:
     def add(self, views: Mapping[str, Array]) -> None:
         """Fold in a chunk of rows; NaN is a missing cell, an absent view is missing for all these rows."""
         n = len(next(iter(views.values())))
-        block = np.empty((min(n, self._block_rows), self.layout.total))
+        block = np.ones((min(n, self._block_rows), self.layout.total + 1))  # the last column stays one
         for start in range(0, n, self._block_rows):
-            size = min(self._block_rows, n - start)
-            part = block[:size]
-            for name, columns in self.layout.slices.items():
-                part[:, columns] = views[name][start : start + size] if name in views else np.nan
-            self._fold(part)
+            self._take(block, *self._fill(block, views, start))
+
+    def _fill(self, block: Array, views: Mapping[str, Array], start: int) -> tuple[int, Array | None]:
+        """Copy rows into a block, less the shift of complete rows where it is known already."""
+        known = None if self._extremes else self._moments.get(self._everything)
+        size = min(self._block_rows, len(next(iter(views.values()))) - start)
+        for name, columns in self.layout.slices.items():
+            part = block[:size, :-1][:, columns]
+            if name not in views:
+                part[:] = np.nan
+            elif known is None:
+                part[:] = views[name][start : start + size]
+            else:
+                np.subtract(views[name][start : start + size], known.shift[columns], out=part)
+        return size, None if known is None else known.shift
+
+    def _take(self, block: Array, size: int, shift: Array | None) -> None:
+        rows = block[:size, :-1]
+        if shift is None:
+            self._fold(rows)
+            return
+        gram = block[:size].T @ block[:size]  # the column of ones adds the sums, which also show a missing cell
+        if np.isfinite(gram[-1]).all():
+            self._moments[self._everything].add_products(size, gram[-1, :-1], gram[:-1, :-1])
+        else:
+            rows += shift
+            self._fold(rows)
 
     def _fold(self, rows: Array) -> None:
         if self._extremes:

@@ -196,7 +196,7 @@ def _index_of(views: Mapping[str, Any], n: int, where: str) -> Labels:
         index = _named_index(table)
         if index is not None:
             return _labels(index, n, f"{where}, view {name!r}: index", unique=False)
-    return _labels(range(n), n, where)
+    return np.asarray(np.frompyfunc(str, 1, 1)(np.arange(n)), dtype=object)
 
 
 def _labels(values: Iterable[Any], n: int, where: str, unique: bool = False) -> Labels:
