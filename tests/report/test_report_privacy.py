@@ -50,6 +50,7 @@ def test_the_composed_total_is_that_of_the_ledger(toy_run: Path) -> None:
     told = privacy.section(folder)
     assert told.banner == ""
     assert "replacing one subject" in told.sentences[0]
+    assert any("is free" in sentence for sentence in told.sentences)
     assert "epsilon = 3.00 at delta = 1e-05" in told.sentences[1]
     totals, lines = told.tables
     assert totals.rows[0] == ("lyon", "subject", SUBJECT, "2", "3.00", "3.00", "1e-05")

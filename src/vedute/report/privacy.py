@@ -67,6 +67,8 @@ def section(folder: Folder) -> Section:
     at = f" at delta = {delta:g}" if math.isfinite(total) else ""
     sentences.append(f"Composed over everything that left the centers: epsilon = {num(total)}{at}.")
     sentences += _claim(folder, policy)
+    if policy == "subject":
+        sentences.append("Everything after that one release, all rounds and the choice of components, is free.")
     missing = [
         f"{s.center} in the model: it released and paid, but nothing of use was left under the noise"
         for s in found
