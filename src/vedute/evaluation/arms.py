@@ -47,7 +47,7 @@ def scores(arms: Sequence[Arm], fold: Fold, seed: int) -> list[Score]:
         key = (arm.method, arm.sees, arm.scaling == "shared")
         if key not in fits:
             fits[key] = [arm.method.fit(table, seed) for table in tables]
-        found.append(_mean([_score(*pair, test, fold) for pair in zip(fits[key], tables, strict=True)]))
+        found.append(_mean([score(*pair, test, fold) for pair in zip(fits[key], tables, strict=True)]))
     return found
 
 
@@ -97,7 +97,8 @@ def _minmax(views: Views, ends: Mapping[str, tuple[Array, Array]]) -> dict[str, 
     return found
 
 
-def _score(fitted: Fitted, centers: Centers, test: Centers, fold: Fold) -> Score:
+def score(fitted: Fitted, centers: Centers, test: Centers, fold: Fold) -> Score:
+    """What a fitted method scores on the scaled rows of a fold."""
     return Score(
         mean_error(fitted, list(centers.values())),
         mean_error(fitted, list(test.values())),

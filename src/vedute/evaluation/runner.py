@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 from joblib import Parallel, delayed
@@ -18,6 +19,7 @@ from vedute.evaluation.arms import Arm, scores
 from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, deal, three_folds
 from vedute.version import __version__
 
+T = TypeVar("T")
 Line = dict[str, Any]  # one line of a tidy table
 FOLDS = "folds"  # the folder of finished folds, inside that of the results
 
@@ -86,12 +88,24 @@ def run(
     """All folds of all settings as a tidy table, one line for each arm and fold."""
     if repeats < 1:
         raise UserError(f"repeats={repeats}: must be at least 1")
+    tasks = list(_tasks(experiment, repeats))
+    return each_fold(tasks, partial(_done, experiment.source), out, jobs=jobs, on_fold=on_fold)
+
+
+def each_fold(
+    tasks: Sequence[T],
+    work: Callable[[Path, T], list[Line]],
+    out: Path,
+    *,
+    jobs: int = 1,
+    on_fold: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """The lines of all tasks, in their order; ``work`` is given the folder where finished folds are kept."""
     with said_plainly(out):
         (out / FOLDS).mkdir(parents=True, exist_ok=True)
-    tasks = list(_tasks(experiment, repeats))
     lines: list[Line] = []
-    work = (delayed(_done)(experiment.source, task, out / FOLDS) for task in tasks)
-    for i, found in enumerate(Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator")(work)):
+    calls = (delayed(work)(out / FOLDS, task) for task in tasks)
+    for i, found in enumerate(Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator")(calls)):
         lines.extend(found)
         if on_fold is not None:
             on_fold(i + 1, len(tasks))
@@ -105,7 +119,7 @@ def _tasks(experiment: Experiment, repeats: int) -> Iterator[Task]:
                 yield Task(experiment.name, setting, repeat, fold)
 
 
-def _done(source: Source, task: Task, folder: Path) -> list[Line]:
+def _done(source: Source, folder: Path, task: Task) -> list[Line]:
     data = source.draw(task.repeat)
     return kept_or_computed(folder / task.file, task.key(data), lambda: compute(data, task))
 

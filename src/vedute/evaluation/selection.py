@@ -10,18 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from vedute.choice import select_components
 from vedute.core.params import Array
-from vedute.data.files import said_plainly
 from vedute.errors import ConvergenceWarning
 from vedute.evaluation.arms import ends_of
 from vedute.evaluation.experiments import SyntheticStudy
 from vedute.evaluation.folds import N_FOLDS, Dataset, Fold, deal, three_folds
 from vedute.evaluation.methods import Views
-from vedute.evaluation.runner import FOLDS, Line, fold_key, kept_or_computed
+from vedute.evaluation.runner import Line, each_fold, fold_key, kept_or_computed
 from vedute.federation.model import Model
 
 Ends = Mapping[str, tuple[Array, Array]]
@@ -55,19 +53,11 @@ def run(
     on_fold: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """WAIC and errors for each number of components on each fold of SD (scenario IID, three centers)."""
-    with said_plainly(out):
-        (out / FOLDS).mkdir(parents=True, exist_ok=True)
     trials = [Trial(tuple(components), repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
-    lines: list[Line] = []
-    work = (delayed(_done)(trial, out / FOLDS) for trial in trials)
-    for i, found in enumerate(Parallel(n_jobs=min(jobs, len(trials)), return_as="generator")(work)):
-        lines.extend(found)
-        if on_fold is not None:
-            on_fold(i + 1, len(trials))
-    return pd.DataFrame(lines)
+    return each_fold(trials, _done, out, jobs=jobs, on_fold=on_fold)
 
 
-def _done(trial: Trial, folder: Path) -> list[Line]:
+def _done(folder: Path, trial: Trial) -> list[Line]:
     data = SyntheticStudy().draw(trial.repeat)
     return kept_or_computed(folder / trial.file, fold_key((trial, VARIANTS), data), lambda: compute(data, trial))
 

@@ -43,12 +43,15 @@ class Ledger:
     def __init__(self, center: str, data: str, path: Path | None = None) -> None:
         self.center, self.data, self.path = center, data, path
         self._chain = chain.Chain()
+        self._decoded: dict[str, Entry] = {}  # by the hash of the record, or each release would decode all before it
         self._refresh()  # a damaged ledger is met at once, not after the training
 
     def entries(self) -> tuple[Entry, ...]:
         """Every release so far, oldest first."""
         self._refresh()
-        return tuple(_entry(record) for record in self._chain.records[1:])
+        records = self._chain.records[1:]
+        self._decoded |= {r["hash"]: _entry(r) for r in records if r["hash"] not in self._decoded}
+        return tuple(self._decoded[record["hash"]] for record in records)
 
     def events(self) -> tuple[Event, ...]:
         """What was ever released, as events."""
