@@ -39,6 +39,12 @@ def test_the_study_of_the_documentation(write):
         minimum_centers = 2
         aggregation = "encrypted"
         timeout = 30
+        heartbeat = 2.5
+        rounds = 12
+        scaling = "none"
+        smallest_sd = 1e-3
+        largest_sd = 50
+        model_to = "nice"
         """,
     )
     study = Study.load(path)
@@ -46,7 +52,7 @@ def test_the_study_of_the_documentation(write):
     assert study.columns == {"CLINIC": ("age", "sbp")}
     assert study.ranges == {"CLINIC": {"age": (18.0, 100.0), "sbp": (60.0, 260.0)}}
     assert study.privacy == PrivacySettings("subject", 3.0, 1e-5, {"clip": 2})
-    assert study.federation == FederationSettings(2, "encrypted", 30.0, {})
+    assert study.federation == FederationSettings(2, "encrypted", 30.0, 2.5, 12, None, 1e-3, 50.0, "nice")
     assert study.text == path.read_text()
 
 
@@ -139,6 +145,38 @@ def test_all_problems_are_told_at_once(write):
     missing = [part for part in expected if not any(part in line for line in told)]
     assert not missing
     assert len(told) == len(expected)
+
+
+def test_federation_settings_are_known_and_sensible(write):
+    write("a.csv", "id,x\n1,1\n")
+    path = write(
+        "s.toml",
+        """
+        [views.A]
+        columns = ["x"]
+        [federation]
+        heartbeet = 3
+        heartbeat = 0
+        rounds = true
+        scaling = "shared-minmx"
+        smallest_sd = 2
+        largest_sd = 1
+        model_to = 3
+        """,
+    )
+    with pytest.raises(UserError) as caught:
+        Study.load_shared(path)
+    told = str(caught.value)
+    for part in (
+        "[federation]: unknown key 'heartbeet'; did you mean 'heartbeat'?; known are 'minimum_centers'",
+        "heartbeat: 0 is not a number above 0",
+        "rounds: True is not a whole number",
+        "scaling: 'shared-minmx' is not one of shared-standard",
+        "smallest_sd must be below largest_sd",
+        "model_to: 3 is not the name of a center",
+    ):
+        assert part in told
+    assert f"{path}: 6 problems" in told
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from vedute.data.problems import Problems, nearest
+from vedute.data.problems import Problems, nearest, some
+from vedute.data.scaling import SCALINGS
 
 POLICIES = ("none", "subject", "center", "paper")
 AGGREGATIONS = ("plain", "encrypted")
@@ -25,12 +26,24 @@ class PrivacySettings:
 
 @dataclass(frozen=True)
 class FederationSettings:
-    """How the centers work together across machines; ``options`` holds further keys."""
+    """How the centers work together across machines.
+
+    A run goes on while ``minimum_centers`` answer within ``timeout`` seconds; a machine that says nothing for
+    ``heartbeat`` seconds counts as gone. The rest bounds what a center lets itself be asked, whatever the server says:
+    at most ``rounds`` rounds, under this ``scaling``, from a prior whose standard deviations lie between
+    ``smallest_sd`` and ``largest_sd`` (a prior far outside could be built to draw out one subject). With encrypted
+    aggregation only the center ``model_to`` hands the final model to the lead; None: nobody does.
+    """
 
     minimum_centers: int = 2
     aggregation: str = "plain"
     timeout: float = 60.0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    heartbeat: float = 20.0
+    rounds: int = 100
+    scaling: str | None = "shared-standard"
+    smallest_sd: float = 1e-6
+    largest_sd: float = 1e3
+    model_to: str | None = None
 
 
 def parse_privacy(table: Mapping[str, Any], problems: Problems, file: str) -> PrivacySettings:
@@ -48,16 +61,30 @@ def parse_privacy(table: Mapping[str, Any], problems: Problems, file: str) -> Pr
 def parse_federation(table: Mapping[str, Any], problems: Problems, file: str) -> FederationSettings:
     """The table [federation]."""
     where = f"{file}: [federation]"
-    known = {"minimum_centers", "aggregation", "timeout"}
-    minimum = table.get("minimum_centers", 2)
-    if not isinstance(minimum, int) or isinstance(minimum, bool) or minimum < 1:
-        problems.add(f"{where} minimum_centers: {minimum!r} is not a whole number from 1 on; correct it")
-    timeout = _number(table, "timeout", 0.0, math.inf, problems, where)
+    default = FederationSettings()
+    known = [setting.name for setting in fields(FederationSettings)]
+    for key in table:
+        if key not in known:
+            problems.add(f"{where}: unknown key {key!r}{nearest(key, known)}; known are {some(known, len(known))}")
+    model_to = table.get("model_to")
+    if model_to is not None and not (isinstance(model_to, str) and model_to.strip()):
+        problems.add(f"{where} model_to: {model_to!r} is not the name of a center; correct it")
+        model_to = None
+    numbers = {
+        key: getattr(default, key) if value is None else value
+        for key in ("timeout", "heartbeat", "smallest_sd", "largest_sd")
+        for value in [_number(table, key, 0.0, math.inf, problems, where)]
+    }
+    if numbers["smallest_sd"] >= numbers["largest_sd"]:
+        problems.add(f"{where} smallest_sd must be below largest_sd; correct one of them")
+    scaling = choice(table, "scaling", (*SCALINGS, "none"), str(default.scaling), problems, where)
     return FederationSettings(
-        minimum,
-        choice(table, "aggregation", AGGREGATIONS, "plain", problems, where),
-        60.0 if timeout is None else timeout,
-        {key: value for key, value in table.items() if key not in known},
+        _count(table, "minimum_centers", default.minimum_centers, problems, where),
+        choice(table, "aggregation", AGGREGATIONS, default.aggregation, problems, where),
+        rounds=_count(table, "rounds", default.rounds, problems, where),
+        scaling=None if scaling == "none" else scaling,
+        model_to=model_to,
+        **numbers,
     )
 
 
@@ -71,6 +98,15 @@ def choice(
         problems.add(f"{where} {key}: {value!r} is not one of {', '.join(allowed)}{hint}")
         return default
     return str(value)
+
+
+def _count(table: Mapping[str, Any], key: str, default: int, problems: Problems, where: str) -> int:
+    """A whole number from 1 on."""
+    value = table.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        problems.add(f"{where} {key}: {value!r} is not a whole number from 1 on; correct it")
+        return default
+    return value
 
 
 def _number(
