@@ -12,7 +12,7 @@ from vedute.choice import select_components, table
 from vedute.cli.app import run
 from vedute.cli.select import parse_components
 from vedute.core.waic import sums
-from vedute.data.scaling import shared_view
+from vedute.data.scaling import agreed_scaler
 from vedute.datasets import make_hierarchical, make_sd
 from vedute.errors import ConvergenceWarning
 from vedute.federation.fitting import fold
@@ -60,7 +60,7 @@ def test_scaling_each_feature_by_itself_makes_noise_unequal_and_components_pay_f
 def test_one_scale_for_a_view_leaves_its_variance_at_one():
     centers = sd(1)
     source = open_source(centers, FederatedPPCA(2)._settings())
-    scaler = shared_view(source.layout, [part.statistics for part in source.read.values()])
+    scaler = agreed_scaler("shared-view", source.layout, [part.statistics for part in source.read.values()])
     rows = np.concatenate([scaler.transform(views)["view2"] for views in centers.values()])
     assert np.allclose(rows.mean(axis=0), 0.0, atol=1e-12)
     assert np.mean(rows**2) == pytest.approx(1.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -61,37 +63,59 @@ def identity(layout: Layout) -> Scaler:
     return from_vectors(layout, np.zeros(layout.total), np.ones(layout.total))
 
 
-def _pooled(layout: Layout, parts: Sequence[Statistics]) -> tuple[Array, Array, Array]:
-    """Number of cells, mean and sum of squares about the mean of each feature over all centers."""
+@dataclass(frozen=True)
+class Sums:
+    """What the centers add up to agree on a scaling: the cells of each feature and their sum."""
+
+    counts: Array
+    sums: Array
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.counts + other.counts, self.sums + other.sums)
+
+    @property
+    def mean(self) -> Array:
+        """The mean of each feature over all centers; 0 where no cell was observed."""
+        return np.asarray(self.sums / np.maximum(self.counts, 1.0))
+
+
+def sums_of(layout: Layout, part: Statistics) -> Sums:
+    """The share of one center, in the layout of the study: zero for the views that it lacks."""
     counts, sums = np.zeros(layout.total), np.zeros(layout.total)
-    for part in parts:
-        where = _columns(layout, part.layout)
-        counts[where] += part.counts()
-        sums[where] += part.sums()
-    mean = sums / np.maximum(counts, 1.0)
+    where = _columns(layout, part.layout)
+    counts[where], sums[where] = part.counts(), part.sums()
+    return Sums(counts, sums)
+
+
+def squares_of(layout: Layout, part: Statistics, mean: Array) -> Array:
+    """The second share of one center: sums of squares about the mean that all agreed on."""
     squares = np.zeros(layout.total)
-    for part in parts:
-        where = _columns(layout, part.layout)
-        squares[where] += part.squares_about(mean[where])
-    return counts, mean, squares
+    where = _columns(layout, part.layout)
+    squares[where] = part.squares_about(mean[where])
+    return squares
 
 
-def shared_standard(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
-    """Mean 0 and variance 1 over all centers, from two sums a feature: of the cells, then of squares about the mean."""
-    counts, mean, squares = _pooled(layout, parts)
-    return from_vectors(layout, mean, np.sqrt(squares / np.maximum(counts, 1.0)))
+def standard_scaler(layout: Layout, total: Sums, squares: Array) -> Scaler:
+    """Mean 0 and variance 1 for each feature, from the sums over all centers."""
+    return from_vectors(layout, total.mean, np.sqrt(squares / np.maximum(total.counts, 1.0)))
 
 
-def shared_view(layout: Layout, parts: Sequence[Statistics]) -> Scaler:
+def view_scaler(layout: Layout, total: Sums, squares: Array) -> Scaler:
     """Mean 0 for each feature, and variance 1 for each view as a whole: one scale for all its features.
 
     For views whose features share a unit. Noise that is equal in all of them stays so, as the model has it; scaling
     each feature by itself makes it unequal, and further components pay for that.
     """
-    counts, mean, squares = _pooled(layout, parts)
     starts = layout.starts
-    pooled = np.add.reduceat(squares, starts) / np.maximum(np.add.reduceat(counts, starts), 1.0)
-    return from_vectors(layout, mean, np.sqrt(pooled)[layout.view_of])
+    pooled = np.add.reduceat(squares, starts) / np.maximum(np.add.reduceat(total.counts, starts), 1.0)
+    return from_vectors(layout, total.mean, np.sqrt(pooled)[layout.view_of])
+
+
+def agreed_scaler(scaling: str, layout: Layout, parts: Sequence[Statistics]) -> Scaler:
+    """The scaling "shared-standard" or "shared-view" of centers in one process, in the order given."""
+    total = reduce(add, (sums_of(layout, part) for part in parts))
+    squares = reduce(add, (squares_of(layout, part, total.mean) for part in parts))
+    return (view_scaler if scaling == "shared-view" else standard_scaler)(layout, total, squares)
 
 
 def minmax(layout: Layout, lows: Sequence[tuple[Layout, Array]], highs: Sequence[tuple[Layout, Array]]) -> Scaler:

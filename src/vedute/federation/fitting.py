@@ -13,7 +13,7 @@ from vedute.core.master import unbiased
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, flat_view_prior
 from vedute.core.stats import Accumulator, Statistics
 from vedute.core.streams import stream
-from vedute.data.scaling import Ranges, Scaler, declared, identity, minmax, shared_standard, shared_view
+from vedute.data.scaling import Ranges, Scaler, agreed_scaler, declared, identity, minmax
 from vedute.data.study import Study
 from vedute.errors import ConvergenceWarning, UserError
 from vedute.federation.center import Center, make_center
@@ -107,7 +107,7 @@ def check_components(layout: Layout, settings: Settings) -> None:
 def _scalers(
     layout: Layout, read: Mapping[str, Folded], settings: Settings, ranges: Ranges | None
 ) -> dict[str, Scaler]:
-    parts = list(read.values())
+    parts = [read[name] for name in sorted(read)]  # the order in which they add up, in one process or in many
     if settings.scaling == "center-minmax":
         return {name: minmax(part.statistics.layout, *_extremes([part])) for name, part in read.items()}
     if settings.scaling is None:
@@ -116,10 +116,8 @@ def _scalers(
         common = declared(layout, ranges)
     elif settings.scaling == "shared-minmax":
         common = minmax(layout, *_extremes(parts))
-    elif settings.scaling == "shared-view":
-        common = shared_view(layout, [part.statistics for part in parts])
     else:
-        common = shared_standard(layout, [part.statistics for part in parts])
+        common = agreed_scaler(settings.scaling, layout, [part.statistics for part in parts])
     return dict.fromkeys(read, common)
 
 

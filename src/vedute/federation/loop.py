@@ -70,19 +70,32 @@ def rounds(
                 break
             began = perf_counter()
             shared = local_steps(work, progress, plan, r, pool, threads)
-            total = reduce(add, (shared[center.name] for center in ordered))
-            prior, basis = master_step(progress.prior, total, rule)
-            moved = change(progress.prior, prior)
-            settled = tol is not None and r > 1 and moved < tol
-            memory = progress.memory
-            if rule.accelerate and not settled:
-                prior, memory = accelerate(memory, progress.prior, prior)
-            travels = travels if any(travels) else (nbytes(shared), nbytes(prior) * len(ordered))
-            record = Record(r, moved, perf_counter() - began, *travels, tuple(shared))
-            progress = Progress(prior, (*progress.history, record), settled, memory, basis)
+            travels = travels if any(travels) else (nbytes(shared), nbytes(progress.prior) * len(ordered))
+            progress = advance(progress, shared, rule, tol, began, travels)
             if on_round is not None:
                 on_round(progress)
     return progress
+
+
+def advance(
+    progress: Progress,
+    shared: Mapping[str, Contribution],
+    rule: MasterRule,
+    tol: float | None,
+    began: float,
+    travels: tuple[int, int],
+) -> Progress:
+    """The master's half of a round: contributions add in the order of the centers' names, whoever computed them."""
+    round_ = len(progress.history) + 1
+    total = reduce(add, (shared[name] for name in sorted(shared)))
+    prior, basis = master_step(progress.prior, total, rule)
+    moved = change(progress.prior, prior)
+    settled = tol is not None and round_ > 1 and moved < tol
+    memory = progress.memory
+    if rule.accelerate and not settled:
+        prior, memory = accelerate(memory, progress.prior, prior)
+    record = Record(round_, moved, perf_counter() - began, *travels, tuple(sorted(shared)))
+    return Progress(prior, (*progress.history, record), settled, memory, basis)
 
 
 @dataclass(frozen=True)

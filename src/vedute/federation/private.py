@@ -27,7 +27,7 @@ from vedute.core.stats import Accumulator, Statistics
 from vedute.data.scaling import Ranges as Bounds
 from vedute.data.study import Folding, Study
 from vedute.errors import DataWarning, UserError
-from vedute.federation.center import Center, run_round
+from vedute.federation.center import Plan, run_round
 from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run
 from vedute.federation.inspection import inspect_centers
 from vedute.federation.loop import Progress, Record, nbytes
@@ -209,23 +209,32 @@ def read_subjects(policy: SubjectPrivacy, rows: Rows, ranges: Bounds | None, led
     def make(center: str) -> Reader[SecondMoments]:
         return Reader(SecondMoments(public[center], make_bound(own[center], policy.bound)), ledgers.salt(center))
 
-    read, books, told, covariances = {}, {}, {}, []
+    books, told, releases = {}, {}, {}
     for center, reader in rows.feed(make).items():
         moments, mine = reader.sink, policy.of(center)
         warn_about(mine, moments.rows, len(own), rounds=1)
         books[center] = ledgers.open(center, reader.print.name())
-        release = release_rows(mine, books[center], moments, noise_source(policy.seed, center))
+        releases[center] = release_rows(mine, books[center], moments, noise_source(policy.seed, center))
         told[center] = moments.told()
+    return Noised(*recovered(releases, public, rows.layout), books, told)
+
+
+def recovered(
+    releases: Mapping[str, Release], public: Mapping[str, PublicRanges], layout: Layout
+) -> tuple[dict[str, Folded], tuple[NoisedCovariance, ...]]:
+    """Statistics of every center that its noise does not hide, and covariances, from what the centers released."""
+    read, covariances = {}, []
+    for center, release in releases.items():
         statistics = to_statistics(release, public[center])
         if statistics.mask.any():
             read[center] = _noised(statistics, public[center])
             covariances.append(NoisedCovariance.of(statistics, public[center], float(release.public["std"])))
         else:
-            warnings.warn(f"center {center!r} {HIDDEN}; it takes no part", DataWarning, stacklevel=3)
+            warnings.warn(f"center {center!r} {HIDDEN}; it takes no part", DataWarning, stacklevel=4)
     seen = {view for part in read.values() for view in part.statistics.layout.names}
-    if hidden := [view for view in rows.layout.names if view not in seen]:
+    if hidden := [view for view in layout.names if view not in seen]:
         raise UserError(f"view {hidden[0]!r} {HIDDEN}; raise epsilon, or leave the view out of the study")
-    return Noised(read, tuple(covariances), books, told)
+    return read, tuple(covariances)
 
 
 def _fit_subject(
@@ -295,43 +304,68 @@ def private_rounds(
     A run that was killed is run again from its first round: the ledgers answer the same questions with the same
     releases, at no cost, so it ends in the same model.
     """
-    holders = {view: sum(view in c.statistics.layout.names for c in ready.centers) for view in ready.layout.names}
-    warn_about(policy, 0, len(ready.centers), settings.rounds)
-    plan = replace(settings.plan(), posterior=False)
-    plan = replace(plan, rule=replace(plan.rule, spread=False))
+    held = {center.name: center.statistics.layout.names for center in ready.centers}
+    warn_about(policy, 0, len(held), settings.rounds)
     if isinstance(policy, PaperPrivacy):
-        policy.check_rho(len(ready.centers))
-    raw = isinstance(policy, PaperPrivacy) and policy.first_round == "raw"
-    sizes = zip(ready.layout.names, ready.layout.sizes, strict=True)
-    prior = ready.start if raw else public_prior(sizes, settings.n_components, settings.seed)
-    progress = Progress(prior)
+        policy.check_rho(len(held))
+    plan = private_plan(settings)
+    progress = Progress(private_start(ready.layout, ready.start, settings, policy))
     for r in range(1, settings.rounds + 1):
         began = perf_counter()
-        shares, up = [], 0
+        releases = {}
         for center in ready.centers:
             run_round([center], progress.prior, plan, r)
             update = Update(center.parameters(), progress.prior, r, settings.rounds)
             noise = noise_source(policy.seed, center.name)
-            release = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
-            shares.append(_share(policy, release, progress.prior, center, holders))
-            up += nbytes(release.values)
-        prior = plug_in_step(progress.prior, reduce(add, shares))
-        moved, down = change(progress.prior, prior), nbytes(prior) * len(shares)
-        names = tuple(center.name for center in ready.centers)
-        record = Record(r, moved, perf_counter() - began, up, down, names)
-        progress = Progress(prior, (*progress.history, record))
+            releases[center.name] = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
+        up = sum(nbytes(release.values) for release in releases.values())
+        progress = plug_in(progress, releases, held, policy, began, (up, nbytes(progress.prior) * len(held)))
         if on_round is not None:
             on_round(progress)
     return progress
+
+
+def private_plan(settings: Settings) -> Plan:
+    """What a center does in a round of Algorithm 2: no spreads, which are data too."""
+    plan = replace(settings.plan(), posterior=False)
+    return replace(plan, rule=replace(plan.rule, spread=False))
+
+
+def private_start(
+    layout: Layout, start: GlobalPrior, settings: Settings, policy: CenterPrivacy | PaperPrivacy
+) -> GlobalPrior:
+    """The prior of round 1: one that owes nothing to data, but for the paper's raw first round."""
+    if isinstance(policy, PaperPrivacy) and policy.first_round == "raw":
+        return start
+    return public_prior(zip(layout.names, layout.sizes, strict=True), settings.n_components, settings.seed)
+
+
+def plug_in(
+    progress: Progress,
+    releases: Mapping[str, Release],
+    held: Mapping[str, tuple[str, ...]],
+    policy: CenterPrivacy | PaperPrivacy,
+    began: float,
+    travels: tuple[int, int],
+) -> Progress:
+    """The master's half of a round of Algorithm 2, from what the centers released."""
+    names = sorted(releases)
+    holders = {view: sum(view in held[name] for name in names) for view in progress.prior.views}
+    shares = [_share(policy, releases[name], progress.prior, held[name], holders) for name in names]
+    prior = plug_in_step(progress.prior, reduce(add, shares))
+    record = Record(
+        len(progress.history) + 1, change(progress.prior, prior), perf_counter() - began, *travels, tuple(names)
+    )
+    return Progress(prior, (*progress.history, record))
 
 
 def _share(
     policy: CenterPrivacy | PaperPrivacy,
     release: Release,
     prior: GlobalPrior,
-    center: Center,
+    held: tuple[str, ...],
     holders: Mapping[str, int],
 ) -> Contribution:
     if isinstance(policy, PaperPrivacy):
         return paper_contribution(release, prior, holders)
-    return center_contribution(release, prior, center.statistics.layout.names, policy.scales, holders)
+    return center_contribution(release, prior, held, policy.scales, holders)

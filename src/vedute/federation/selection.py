@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.core.waic import Sums
-from vedute.data.scaling import Ranges, shared_standard
+from vedute.data.scaling import Ranges, agreed_scaler
 from vedute.errors import ConvergenceWarning, UserError
 from vedute.federation.fitting import Folded, conclude, prepare, run
 from vedute.federation.loop import Progress, Record
@@ -107,7 +107,7 @@ def select(
         if on_fit is not None:
             on_fit(len(fitted), len(work))
     statistics = {name: part.statistics for name, part in read.items()}
-    unit = shared_standard(layout, list(statistics.values())).vectors(layout)[1]
+    unit = agreed_scaler("shared-standard", layout, list(statistics.values())).vectors(layout)[1]
     sums, mae = score([one.model for one in fitted], statistics, rows, unit, draws=draws, threads=jobs)
     selection = _compare(fitted, sums, mae, candidates.starts)
     _warn(selection)
