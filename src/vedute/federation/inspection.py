@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.core.layout import Layout
+from vedute.core.params import Array
 from vedute.core.stats import Statistics
 from vedute.errors import DataWarning, UserError
 
@@ -21,10 +22,7 @@ def inspect_centers(layout: Layout, centers: Mapping[str, Statistics], columns: 
     seen, varies = np.zeros(layout.total, dtype=bool), np.zeros(layout.total, dtype=bool)
     low, high = np.full(layout.total, np.inf), np.full(layout.total, -np.inf)
     for center, statistics in centers.items():
-        if statistics.n_rows == 0:
-            raise UserError(f"center {center!r}: nothing was observed for any subject; leave the center out")
-        if statistics.n_rows == 1:
-            raise UserError(f"center {center!r} has one subject, which tells nothing of variation; leave it out")
+        require_subjects(center, statistics)
         own = np.concatenate([np.arange(layout.total)[layout.slices[view]] for view in statistics.layout.names])
         counts = statistics.counts()
         mean = statistics.sums() / np.maximum(counts, 1.0)
@@ -38,6 +36,20 @@ def inspect_centers(layout: Layout, centers: Mapping[str, Statistics], columns: 
     _refuse(names, ~seen, "missing for all subjects of all centers")
     _refuse(names, ~(varies | (high > low)), "constant over all centers")
     _warn_untied(centers)
+
+
+def require_subjects(center: str, statistics: Statistics) -> None:
+    """At least two subjects, of whom something was observed."""
+    if statistics.n_rows == 0:
+        raise UserError(f"center {center!r}: nothing was observed for any subject; leave the center out")
+    if statistics.n_rows == 1:
+        raise UserError(f"center {center!r} has one subject, which tells nothing of variation; leave it out")
+
+
+def inspect_sums(names: list[str], counts: Array, squares: Array) -> None:
+    """The same complaints about features from sums over centers elsewhere."""
+    _refuse(names, counts == 0, "missing for all subjects of all centers")
+    _refuse(names, (counts > 0) & (squares <= 0), "constant over all centers")
 
 
 def _warn_of_columns(

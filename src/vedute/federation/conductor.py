@@ -1,0 +1,359 @@
+"""The server's way through a run whose centers are elsewhere: ask, add, take the master's step, write it down.
+
+What carries the questions is not known here: ``ask`` takes one question for several centers and gives back the bytes
+that came from each. Every complete round is on disk before the next is asked, so a run whose server, lead or centers
+died goes on from the last complete round, with the centers that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from time import perf_counter
+from urllib.parse import quote
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from vedute.core.contribution import Contribution
+from vedute.core.layout import Layout
+from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
+from vedute.data.files import sha256
+from vedute.data.scaling import Scaler, Sums, declared, from_vectors, identity, minmax, standard_scaler, view_scaler
+from vedute.data.study import Study
+from vedute.errors import UserError
+from vedute.federation import store
+from vedute.federation.bounds import check_contribution, check_parameters, check_sums
+from vedute.federation.checkpoint import (
+    Snapshot,
+    latest,
+    load_snapshot,
+    read_named,
+    snapshot_arrays,
+    write_named,
+)
+from vedute.federation.fitting import Ready, conclude, prepare, run, starting_prior
+from vedute.federation.inspection import inspect_sums
+from vedute.federation.loop import Progress, advance
+from vedute.federation.model import Model
+from vedute.federation.model_file import prior_arrays
+from vedute.federation.packing import unpack
+from vedute.federation.private import RUN, plug_in, policy_of, private_start, recovered
+from vedute.federation.protocol import Answer, Question, Refused, Step
+from vedute.federation.settings import Settings
+from vedute.federation.store import Run
+from vedute.federation.wire import decode_answer, encode_question
+from vedute.privacy.gate import open_gate
+from vedute.privacy.ledger import Ledger
+from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.release import Release
+from vedute.privacy.requests import check_scaling
+from vedute.privacy.subject import checked_ranges, make_bound
+from vedute.tables import named_ranges
+
+Ask = Callable[[bytes, Sequence[str]], Mapping[str, bytes]]  # question, centers -> what each said; silence is absence
+
+
+class TooFewCenters(UserError):
+    """Fewer centers answered than the study needs; the run can go on from its last complete round."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run: the shared study, how, under which name, where to write it down, and who is there."""
+
+    study: Study
+    settings: Settings
+    run: str
+    folder: Path
+    centers: tuple[str, ...]
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each view, views sorted."""
+        return {view: self.study.columns[view] for view in sorted(self.study.columns)}
+
+    @property
+    def layout(self) -> Layout:
+        """All views of the study."""
+        return Layout(tuple(self.columns), tuple(len(names) for names in self.columns.values()))
+
+
+@dataclass
+class Listener:
+    """Asks, decodes what comes back, and remembers who fell silent; ``tell`` hears of it, and of every round."""
+
+    job: Job
+    ask: Ask
+    tell: Callable[[str], None]
+    present: list[str] = field(init=False)
+    held: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    travelled: tuple[int, int] = (0, 0)  # bytes up and down of the last question
+
+    def __post_init__(self) -> None:
+        self.present = sorted(self.job.centers)
+
+    def hear(self, step: Step, round_: int = 0, values: Mapping[str, Array] | None = None) -> dict[str, Answer]:
+        """The sound answers to a question, by center; who gives none is not asked again in this job."""
+        question = Question(
+            step, self.job.run, sha256(self.job.study.text.encode()), self.job.settings, round_, values or {}
+        )
+        data = encode_question(question)
+        replies = self.ask(data, self.present)
+        policy, layout = policy_of(self.job.settings).name, self.job.layout
+        found = {}
+        for center in list(self.present):
+            if center not in replies:
+                if step != "finish":  # to the last prior only exact parameters are an answer
+                    self._miss(center, "gave no answer")
+                continue
+            try:
+                answer = decode_answer(replies[center], question, layout, policy)
+                self._same_views(center, answer)
+                _sensible(answer, layout, question.settings.n_components)
+                found[center] = answer
+            except Refused as reason:
+                self._miss(center, f"sent an answer that was refused: {reason}")
+        up = sum(len(replies[center]) for center in found)
+        self.travelled = up, len(data) * len(self.present)
+        if step != "finish" and len(found) < self.job.study.federation.minimum_centers:
+            there = ", ".join(sorted(found)) or "none"
+            raise TooFewCenters(
+                f"too few centers answered ({there}); the study needs {self.job.study.federation.minimum_centers}"
+            )
+        return found
+
+    def _miss(self, center: str, why: str) -> None:
+        self.present.remove(center)
+        self.tell(f"center {center!r} {why}; the run goes on without it")
+
+    def _same_views(self, center: str, answer: Answer) -> None:
+        if self.held.setdefault(center, answer.views) != answer.views:
+            raise Refused("it now holds other views than before")
+
+
+def _sensible(answer: Answer, layout: Layout, q: int) -> None:
+    """Refuse well-formed answers that cannot be true."""
+    held, values = layout.restrict(answer.views), answer.release.values
+    if answer.step in ("sums", "squares", "extremes"):
+        check_sums(values, held, layout)
+    elif "contribution" in values:
+        check_contribution(unpack(values["contribution"], held, q), held)
+    elif "moments" in values:
+        matrix = values["moments"]
+        if not np.array_equal(matrix, matrix.T) or np.abs(matrix).max() > 1e15:
+            raise Refused("its matrix is not symmetric, or beyond all measure")
+    elif max((float(np.abs(value).max()) for value in values.values()), default=0.0) > 1e15:
+        raise Refused("its parameters are beyond all measure")
+
+
+def conduct(job: Job, ask: Ask, tell: Callable[[str], None], on_round: Callable[[Progress], None]) -> Run:
+    """The whole run, from wherever it stands; the finished run folder is ``job.folder``."""
+    policy = policy_of(job.settings)
+    check_scaling(policy, job.settings.scaling)
+    listener = Listener(job, ask, tell)
+    with store.opened(job.folder), threadpool_limits(1, user_api="blas"):
+        if store.stage(job.folder) is store.Stage.FINISHED:
+            return store.load_run(job.folder)
+        if store.stage(job.folder) is store.Stage.NEW:
+            store.begin(job.folder, job.study.text, job.settings)
+        if isinstance(policy, SubjectPrivacy):
+            return _once(listener, policy, on_round)
+        return _rounds(listener, policy, on_round)
+
+
+def _rounds(
+    listener: Listener, policy: NoPrivacy | CenterPrivacy | PaperPrivacy, on_round: Callable[[Progress], None]
+) -> Run:
+    job = listener.job
+    checkpoint = job.folder / store.CHECKPOINT
+    scaler = _agree_on_scaling(listener, policy)
+    snapshot = load_snapshot(checkpoint, job.layout)
+    progress = snapshot.progress if snapshot is not None else Progress(_start(job, policy))
+    ledgers = _Ledgers(job, policy)
+    told = False  # whether the centers of this job know the scaling
+    while len(progress.history) < job.settings.rounds and not progress.converged:
+        began, r = perf_counter(), len(progress.history) + 1
+        answers = listener.hear("round", r, _prior_values(progress, job.layout, None if told else scaler))
+        told = True
+        progress = _step(job, progress, answers, policy, listener, began)
+        ledgers.note(answers, r)
+        arrays, names = snapshot_arrays(Snapshot(progress, {}), job.layout)
+        write_named(checkpoint, "round", r, arrays, names)
+        on_round(progress)
+    return _conclude(listener, policy, progress, scaler, ledgers)
+
+
+def _step(
+    job: Job,
+    progress: Progress,
+    answers: Mapping[str, Answer],
+    policy: NoPrivacy | CenterPrivacy | PaperPrivacy,
+    listener: Listener,
+    began: float,
+) -> Progress:
+    if not isinstance(policy, NoPrivacy):
+        releases = {center: answer.release for center, answer in answers.items()}
+        return plug_in(progress, releases, listener.held, policy, began, listener.travelled)
+    shared: dict[str, Contribution] = {}
+    for center, answer in answers.items():
+        held = job.layout.restrict(answer.views)
+        shared[center] = unpack(answer.release.values["contribution"], held, job.settings.n_components)
+    return advance(progress, shared, job.settings.master_rule(), job.settings.tol, began, listener.travelled)
+
+
+def _start(job: Job, policy: NoPrivacy | CenterPrivacy | PaperPrivacy) -> GlobalPrior:
+    start = starting_prior(job.layout, job.settings)
+    return start if isinstance(policy, NoPrivacy) else private_start(job.layout, start, job.settings, policy)
+
+
+def _prior_values(progress: Progress, layout: Layout, scaler: Scaler | None) -> dict[str, Array]:
+    values: dict[str, Array] = dict(prior_arrays(progress.prior, layout))
+    if progress.basis is not None:
+        values["basis"] = progress.basis
+    if scaler is not None:
+        values["shift"], values["scale"] = scaler.vectors(layout)
+    return values
+
+
+def _agree_on_scaling(listener: Listener, policy: AnyPolicy) -> Scaler | None:
+    """The common scaling, from sums of all centers; None where each center knows its own without asking."""
+    job = listener.job
+    scaling = job.settings.scaling
+    if scaling is None or scaling in ("declared", "center-minmax") or not isinstance(policy, NoPrivacy):
+        return None
+    checkpoint = job.folder / store.CHECKPOINT
+    if (kept := latest(checkpoint, "scaling")) is not None:
+        arrays, _ = read_named(kept)
+        return from_vectors(job.layout, arrays["shift"], arrays["scale"])
+    scaler = _extremes(listener) if scaling == "shared-minmax" else _moments(listener, scaling)
+    shift, scale = scaler.vectors(job.layout)
+    write_named(checkpoint, "scaling", 0, {"shift": shift, "scale": scale}, {})
+    return scaler
+
+
+def _extremes(listener: Listener) -> Scaler:
+    layout, lows, highs = listener.job.layout, [], []
+    answers = listener.hear("extremes")
+    for center in sorted(answers):
+        values = answers[center].release.values
+        seen = values["seen"] > 0
+        lows.append((layout, np.where(seen, values["low"], np.inf)))
+        highs.append((layout, np.where(seen, values["high"], -np.inf)))
+    return minmax(layout, lows, highs)
+
+
+def _moments(listener: Listener, scaling: str) -> Scaler:
+    job = listener.job
+    answers = listener.hear("sums")
+    parts = {center: answer.release.values for center, answer in answers.items()}
+    again: dict[str, Answer] = {}
+    while set(again) != set(parts):  # a center that falls silent in between must be in neither sum
+        parts = {center: parts[center] for center in again or parts}
+        total = reduce(add, (Sums(parts[name]["counts"], parts[name]["sums"]) for name in sorted(parts)))
+        again = listener.hear("squares", values={"mean": total.mean})
+    squares = reduce(add, (again[name].release.values["squares"] for name in sorted(again)))
+    names = [f"{view}.{column}" for view in job.layout.names for column in job.columns[view]]
+    inspect_sums(names, total.counts, squares)
+    return (view_scaler if scaling == "shared-view" else standard_scaler)(job.layout, total, squares)
+
+
+def _conclude(
+    listener: Listener, policy: AnyPolicy, progress: Progress, scaler: Scaler | None, ledgers: _Ledgers
+) -> Run:
+    """Tell the centers the last prior, take their parameters where the policy lets them out, write the run folder."""
+    job = listener.job
+    told = listener.hear("finish", len(progress.history), _prior_values(progress, job.layout, scaler))
+    last = progress.history[-1].centers
+    model = _model(job, policy, progress, scaler)
+    own = {center: _parameters(job, answer) for center, answer in told.items() if center in last}
+    finished = Run(replace(model, centers=dict(sorted(own.items()))), progress.history, progress.converged)
+    ledgers.write(job.folder)
+    store.finish(job.folder, finished)
+    return finished
+
+
+def _model(job: Job, policy: AnyPolicy, progress: Progress, scaler: Scaler | None) -> Model:
+    names = progress.history[-1].centers
+    if job.settings.scaling == "declared":
+        scaler = declared(job.layout, named_ranges(job.study.ranges, job.layout, job.columns))
+    elif job.settings.scaling is None:
+        scaler = identity(job.layout)
+    scalers = {} if scaler is None else dict.fromkeys(names, scaler)  # each center's own min-max stays at home
+    if not isinstance(policy, NoPrivacy):
+        return Model(job.layout, job.columns, progress.prior, {}, scalers, job.settings)
+    return conclude(Ready(job.layout, (), scalers, progress.prior), progress, job.settings, job.columns)
+
+
+def _parameters(job: Job, answer: Answer) -> CenterParams:
+    held, values = job.layout.restrict(answer.views), answer.release.values
+    views = {
+        name: ViewParams(values["mu"][columns], values["W"][columns], float(values["sigma2"][k]))
+        for k, (name, columns) in enumerate(held.slices.items())
+    }
+    params = CenterParams(views, values["m"])
+    check_parameters(params)
+    return params
+
+
+def _once(listener: Listener, policy: SubjectPrivacy, on_round: Callable[[Progress], None]) -> Run:
+    """The policy ``subject``: one release of every center, and the fit is the server's alone."""
+    job = listener.job
+    answers = listener.hear("moments")
+    bounds = named_ranges(job.study.ranges, job.layout, job.columns, partial=True) or {}
+    public = {
+        center: checked_ranges(job.layout.restrict(answer.views), job.columns, bounds)
+        for center, answer in answers.items()
+    }
+    for center, answer in answers.items():
+        bound = make_bound(public[center].layout, policy.bound)
+        told = answer.release.public
+        if (told.get("length"), told.get("weight")) != (bound.length, bound.weight):
+            raise UserError(f"center {center!r} measured its subjects by another bound than the study's; ask it why")
+    read, _ = recovered({name: answers[name].release for name in sorted(answers)}, public, job.layout)
+    ready = prepare(job.layout, read, job.settings, bounds or None)
+    progress = run(ready, job.settings, on_round=on_round)
+    model = conclude(ready, progress, job.settings, job.columns)
+    ledgers = _Ledgers(job, policy)
+    ledgers.note(answers, 0)
+    scaler = next(iter(ready.scalers.values()))
+    final = Progress(model.prior, progress.history, progress.converged)
+    listener.hear("finish", len(progress.history), _prior_values(final, job.layout, scaler))
+    finished = Run(model, progress.history, progress.converged)
+    ledgers.write(job.folder)
+    store.finish(job.folder, finished)
+    return finished
+
+
+class _Ledgers:
+    """What the server saw leave each center, as copies beside the model; the centers' own ledgers stay at home."""
+
+    def __init__(self, job: Job, policy: AnyPolicy) -> None:
+        self.job, self.policy = job, policy
+        self._books: dict[str, Ledger] = {}
+
+    def note(self, answers: Mapping[str, Answer], round_: int) -> None:
+        """One release of each center."""
+        for center, answer in answers.items():
+            path = self.job.folder / store.CHECKPOINT / f"ledger-{quote(center, safe='')}.jsonl"
+            if center not in self._books:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._books[center] = Ledger(center, self.job.run, path)
+            book = self._books[center]
+            if isinstance(self.policy, NoPrivacy):
+                open_gate(self.policy, book, RUN)
+            else:
+                key = f"{RUN}, round {round_}" if round_ else "second moments"
+                book.release(key, self.job.run, _already(answer.release), None, self.policy.relation)
+
+    def write(self, folder: Path) -> None:
+        """The copies, in the run folder."""
+        for path in sorted((self.job.folder / store.CHECKPOINT).glob("ledger-*.jsonl")):
+            (folder / path.name).write_bytes(path.read_bytes())
+
+
+def _already(release: Release) -> Callable[[], Release]:
+    return lambda: release
