@@ -29,6 +29,8 @@ from vedute.privacy.shared import named
 
 META = "vedute"  # the entry that holds everything but the arrays, as JSON
 MOST_TEXT = 1 << 20  # bytes of that JSON: thousands of events and centers fit
+MOST_NUMBERS = 1 << 27  # of any message: a gigabyte
+ANSWERED = ("step", "run", "round", "views", "policy", "public", "events")
 RUN_NAME = re.compile(r"[0-9a-f]{32}")
 Shape = tuple[int, ...]
 
@@ -70,19 +72,29 @@ def decode_question(data: bytes, layout: Layout) -> Question:
 def decode_answer(data: bytes, question: Question, layout: Layout, policy: str) -> Answer:
     """An answer to ``question``; a reply to any other, an earlier round say, is refused."""
     about, arrays = _decode(data, most_numbers(layout, question.settings.n_components))
-    _same_keys(about, ("step", "run", "round", "views", "policy", "public", "events"))
+    _same_keys(about, ANSWERED)
     if (about["step"], about["run"], about["round"]) != (question.step, question.run, question.round):
         raise Refused("it answers another question")
     if about["policy"] != policy:
         raise Refused(f"it was released under the policy {about['policy']!r}, not {policy!r}")
     views = _views(about["views"], layout)
     _check_arrays(arrays, answer_shapes(question, layout.restrict(views), layout, policy))
+    return Answer(question.step, question.run, question.round, views, _release(about, arrays))
+
+
+def is_answer(data: bytes) -> None:
+    """Refuse what is not an encoded release, whatever the question was: the last look before it leaves."""
+    about, arrays = _decode(data, MOST_NUMBERS)
+    _same_keys(about, ANSWERED)
+    _release(about, arrays)
+
+
+def _release(about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Release:
     try:
         events = tuple(event_from_json(event) for event in about["events"])
-        release = Release(arrays, events, policy, _public(about["public"]))
+        return Release(arrays, events, _text(about["policy"], 16), _public(about["public"]))
     except (UserError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise Refused(f"events: {error}") from None
-    return Answer(question.step, question.run, question.round, views, release)
 
 
 def question_shapes(question: Question, layout: Layout) -> dict[str, Shape]:

@@ -1,0 +1,6 @@
+"""The words by which both sides of a job find what they exchange; free of NVFlare, so that all may import it."""
+
+TASK, QUESTION, ANSWER = "vedute", "question", "answer"
+STATS = "vedute"  # under which the controller tells the lead how far it is
+RESULT, OUTCOME = "vedute", "outcome.json"  # of a job: a folder, and in it how the job ended
+AGREEMENT = "vedute.json"  # in the folder local of a center's kit: where the node file and the center's home are
