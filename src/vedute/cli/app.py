@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import traceback
 import warnings
@@ -12,6 +11,7 @@ from typing import Any, TextIO
 
 import click
 
+from vedute.cli.lazy import Lazy
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.version import __version__
 
@@ -28,25 +28,11 @@ COMMANDS = (
     "report",
     "audit",
     "paper",
+    "federation",
     "completion",
 )  # a command NAME is the function ``command`` of the module vedute.cli.NAME
 
 OUR_FAULT, USERS_TURN, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
-
-
-class Commands(click.Group):
-    """Loads the module of a command when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order in which a study needs them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(f"vedute.cli.{cmd_name}").command
-        return found
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -55,7 +41,12 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=Lazy,
+    package="vedute.cli",
+    names=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option("--debug", is_flag=True, help="Show where an unexpected error came from.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 def vedute(debug: bool) -> None:
