@@ -37,9 +37,7 @@ def make_hospitals(
     return shared, nodes
 
 
-def _node(
-    folder: Path, center: str, tables: Mapping[str, np.ndarray], columns: Mapping[str, list[str]]
-) -> Path:
+def _node(folder: Path, center: str, tables: Mapping[str, np.ndarray], columns: Mapping[str, list[str]]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     text = f'center = "{center}"\n[files]\n'
     for name, rows in tables.items():

@@ -34,6 +34,8 @@ def accelerate(memory: Memory, old: GlobalPrior, new: GlobalPrior) -> tuple[Glob
     if sum(view.W.size for view in new.views.values()) > LARGEST:
         return new, Memory()
     x, g = _pack(old), _pack(new)
+    if len(x) != len(g):
+        return new, Memory()  # a view is now held by one center, or no longer by one alone
     if memory.inputs and len(memory.inputs[-1]) != len(x):
         memory = Memory()  # a view joined or left
     inputs, outputs = (*memory.inputs, x)[-WINDOW:], (*memory.outputs, g)[-WINDOW:]

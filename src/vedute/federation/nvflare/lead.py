@@ -1,0 +1,204 @@
+"""The lead's ``run``: submit a job, follow it, and submit again whenever something died, until the run is finished.
+
+A job of NVFlare ends with the first machine that dies, and a machine that comes back is not let in again. So a run is
+as many jobs as it takes: each goes on from the last complete round, which is on the server's disk, with the centers
+that are there. What the lead needs to find the run again after it was killed itself is in its run folder.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vedute.core.layout import Layout
+from vedute.data.files import from_json, read_whole, to_json, write_whole
+from vedute.data.study import Study
+from vedute.errors import UserError
+from vedute.federation import store
+from vedute.federation.fitting import starting_prior
+from vedute.federation.loop import Progress, Record
+from vedute.federation.nvflare.names import OUTCOME, RESULT
+from vedute.federation.nvflare.session import Line, Sight, Unreachable
+from vedute.federation.nvflare.submission import write_job
+from vedute.federation.resumable import Watch
+from vedute.federation.settings import Settings
+
+POLL_SECONDS = 0.5
+FRUITLESS = 5  # jobs in a row that end without a new round, before the lead gives up
+FOLLOWED = "federation.json"  # in the checkpoint of a run folder: which run of the federation it is
+FILES = (store.RUN, store.STUDY, store.NUMBERS, store.NAMES, store.HISTORY, store.CHECKSUMS)
+
+
+@dataclass
+class Following:
+    """Where the lead stands; ``run`` names the run at the server and at the centers, ``job`` its present job."""
+
+    line: Line
+    study: Study
+    settings: Settings
+    folder: Path
+    expected: frozenset[str]
+    watch: Watch
+    tell: Callable[[str], None]
+    run: str
+    job: str | None = None
+    among: frozenset[str] = frozenset()  # the centers of the job
+    started: float = 0.0  # of the server, when the job was submitted
+    rounds: int = 0
+    fruitless: int = 0
+    told: set[str] = field(default_factory=set)
+
+    def remember(self) -> None:
+        """Write down what a resumed lead needs."""
+        kept = {"run": self.run, "job": self.job, "among": sorted(self.among), "started": self.started}
+        write_whole(self.folder / store.CHECKPOINT / FOLLOWED, to_json(kept))
+
+    def say(self, message: str) -> None:
+        """Tell the user once."""
+        if message not in self.told:
+            self.told.add(message)
+            self.tell(message)
+
+
+def remembered(folder: Path) -> dict[str, Any]:
+    """What an interrupted lead wrote down."""
+    path = folder / store.CHECKPOINT / FOLLOWED
+    if not path.exists():
+        return {}
+    kept = from_json(read_whole(path), path)
+    return {"run": kept["run"], "job": kept["job"], "among": frozenset(kept["among"]), "started": kept["started"]}
+
+
+def new_run() -> str:
+    """A name that no other run has."""
+    return uuid.uuid4().hex
+
+
+def follow(lead: Following) -> store.Run:
+    """All jobs that it takes."""
+    lead.watch.begun(lead.settings, 0)
+    while True:
+        try:
+            if lead.job is None:
+                _submit(lead)
+            ended = _follow_job(lead)
+            if ended is not None:
+                return ended
+        except Unreachable as error:
+            lead.say(f"the server does not answer ({error}); trying again")
+            time.sleep(POLL_SECONDS)
+        else:
+            lead.told.clear()
+
+
+def _submit(lead: Following) -> None:
+    """Wait for the centers, then submit the rest of the run."""
+    sight = _gather(lead)
+    lead.among, lead.started = sight.centers & lead.expected, sight.started
+    with tempfile.TemporaryDirectory() as folder:
+        lead.job = lead.line.submit(write_job(Path(folder) / "vedute", lead.run, lead.settings, sorted(lead.among)))
+    lead.remember()
+
+
+def _gather(lead: Following) -> Sight:
+    """All centers, or after the study's timeout as many as there are, if they are enough."""
+    limits, since = lead.study.federation, time.monotonic()
+    while True:
+        sight = lead.line.look()
+        missing = sorted(lead.expected - sight.centers)
+        if not missing:
+            return sight
+        waited = time.monotonic() - since
+        enough = len(lead.expected) - len(missing) >= limits.minimum_centers
+        names = ", ".join(repr(name) for name in missing)
+        if enough and waited >= limits.timeout:
+            lead.say(f"not connected: {names}; going on with the centers that are there")
+            return sight
+        lead.say(f"waiting for {names}" + ("" if enough else f" (the study needs {limits.minimum_centers} centers)"))
+        time.sleep(POLL_SECONDS)
+
+
+def _follow_job(lead: Following) -> store.Run | None:
+    """Until the job ends; the finished run, or None where another job is needed."""
+    assert lead.job is not None
+    before = lead.rounds
+    while True:
+        status = lead.line.status(lead.job)
+        if status.startswith("FINISHED"):
+            break
+        sight = lead.line.look()
+        if sight.started != lead.started:  # a server that was killed calls its dead jobs running for ever
+            lead.say("the server was restarted; going on from the last complete round")
+            lead.line.abort(lead.job)
+            break
+        if status == "RUNNING":
+            _show(lead, lead.line.progress(lead.job))
+            if late := sorted((sight.centers & lead.expected) - lead.among):
+                lead.say(f"{', '.join(map(repr, late))} joined; going on from the last complete round with all")
+                lead.line.abort(lead.job)
+        time.sleep(POLL_SECONDS)
+    found = _outcome(lead, lead.job)
+    lead.job = None
+    lead.remember()
+    if found is None:
+        lead.fruitless = 0 if lead.rounds > before else lead.fruitless + 1
+        if lead.fruitless >= FRUITLESS:
+            raise UserError(
+                f"{FRUITLESS} jobs in a row ended without a new round; the logs of the server and of the centers say "
+                "why. When that is mended, go on with --resume"
+            )
+    return found
+
+
+def _show(lead: Following, told: dict[str, Any]) -> None:
+    for message in told.get("said", []):
+        lead.say(str(message))
+    round_ = told.get("round", 0)
+    if isinstance(round_, int) and round_ > lead.rounds:
+        lead.rounds = round_
+        record = Record(
+            round_, float(told["change"]), float(told["seconds"]), int(told["bytes_up"]), int(told["bytes_down"]),
+            tuple(told["centers"]),
+        )  # fmt: skip
+        columns = lead.study.columns
+        layout = Layout(tuple(sorted(columns)), tuple(len(columns[view]) for view in sorted(columns)))
+        lead.watch.round(Progress(starting_prior(layout, lead.settings), (record,)))
+
+
+def _outcome(lead: Following, job: str) -> store.Run | None:
+    """How a job ended, by its own words; without any, something died."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = sorted(lead.line.fetch(job, Path(folder)).rglob(f"{RESULT}/{OUTCOME}"))
+            told = json.loads(found[0].read_bytes()) if found else {}
+        except (Unreachable, ValueError, OSError):
+            return None
+        for message in told.get("said", []):
+            lead.say(str(message))
+        outcome = told.get("outcome")
+        if outcome == "finished":
+            return _take(lead, found[0].parent / "run")
+        if outcome == "too few centers":
+            lead.say(f"{told.get('reason')}; waiting for more")
+        elif outcome == "stopped" and told.get("reason") != "the job was stopped":
+            raise UserError(f"the server stopped the run: {told.get('reason')}")
+        return None
+
+
+def _take(lead: Following, source: Path) -> store.Run:
+    """The finished run of the server, verified, into the lead's own folder; the checksums come last."""
+    run = store.load_run(source)
+    if run.model.settings != lead.settings:
+        raise UserError("the server's model was fitted with other settings than those asked for; ask the coordinator")
+    names = [name for name in FILES if (source / name).is_file()]
+    for path in [*sorted(source.glob("ledger-*.jsonl")), *(source / name for name in names)]:
+        write_whole(lead.folder / path.name, path.read_bytes())
+    shutil.rmtree(lead.folder / store.CHECKPOINT, ignore_errors=True)
+    return run

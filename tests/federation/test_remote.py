@@ -1,0 +1,310 @@
+"""Runs whose centers are elsewhere, without an engine: bytes go from the conductor to the sites and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hospitals import CENTERS, as_one_study, make_hospitals
+from vedute.data.study import Study
+from vedute.errors import UserError
+from vedute.federation.center import make_center, run_round
+from vedute.federation.conductor import Job, TooFewCenters, conduct
+from vedute.federation.fitting import conclude, prepare, read_study
+from vedute.federation.loop import Progress, advance
+from vedute.federation.private import described
+from vedute.federation.protocol import Refused
+from vedute.federation.resumable import Request, Watch, fit_study
+from vedute.federation.settings import Settings
+from vedute.federation.site import Site
+from vedute.federation.store import load_run
+from vedute.privacy.accounting import spent_epsilon
+from vedute.privacy.ledger import read_ledger
+from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.tables import named_ranges
+
+RUN = "0123456789abcdef" * 2
+SETTINGS = Settings(3, rounds=8, tol=None, iterations=4, first_iterations=6)
+SILENT = Watch(lambda settings, done: None, lambda progress: None)
+
+
+class Hospitals:
+    """Sites in this process; ``absent`` tells who does not answer which round."""
+
+    def __init__(self, folder: Path, **study: str) -> None:
+        self.folder = folder
+        self.shared, self.nodes = make_hospitals(folder, **study)
+        self.study = Study.load_shared(self.shared)
+        self.absent: dict[str, set[int]] = {}
+        self.messages: list[bytes] = []
+        self.said: list[str] = []
+        self.round = 0
+        self.start()
+
+    def start(self) -> None:
+        self.sites = {
+            center: Site(Study.load_node(self.shared, node), self.folder / "home" / center)
+            for center, node in self.nodes.items()
+        }
+
+    def ask(self, data: bytes, centers: list[str]) -> dict[str, bytes]:
+        self.messages.append(data)
+        self.round += b'"step": "round"' in data
+        found = {}
+        for center in centers:
+            if self.round in self.absent.get(center, ()) and b'"step": "round"' in data:
+                continue
+            reply = self.sites[center].respond(data)
+            if reply is not None:
+                found[center] = reply
+                self.messages.append(reply)
+        return found
+
+    def job(self, settings: Settings = SETTINGS, centers: tuple[str, ...] = CENTERS) -> Job:
+        return Job(self.study, settings, RUN, self.folder / "run", centers)
+
+    def run(self, settings: Settings = SETTINGS, on_round=lambda progress: None, centers=CENTERS):
+        return conduct(self.job(settings, centers), self.ask, self.said.append, on_round)
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    return Hospitals(tmp_path)
+
+
+def same_prior(a, b):
+    for view in a.views:
+        for part in vars(a.views[view]):
+            np.testing.assert_array_equal(getattr(a.views[view], part), getattr(b.views[view], part), f"{view}.{part}")
+    assert a.tau2 == b.tau2
+
+
+def in_one_process(hospitals: Hospitals, settings: Settings):
+    whole = Study.load(as_one_study(hospitals.shared, hospitals.nodes))
+    given = {name: getattr(settings, name) for name in vars(settings)}
+    return fit_study(whole, hospitals.folder / "one", Request(given), SILENT)
+
+
+@pytest.mark.parametrize(
+    "scaling", ["shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared", None]
+)
+def test_same_bits_as_in_one_process(tmp_path, scaling):
+    hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling or "none"}"\nlargest_sd = 1e6')
+    settings = replace(SETTINGS, scaling=scaling)
+    found, expected = hospitals.run(settings), in_one_process(hospitals, settings)
+    same_prior(found.model.prior, expected.model.prior)
+    assert set(found.model.centers) == set(CENTERS)
+    for center in CENTERS:
+        mine, theirs = found.model.centers[center], expected.model.centers[center]
+        np.testing.assert_array_equal(mine.m, theirs.m)
+        for view in theirs.views:
+            np.testing.assert_array_equal(mine.views[view].W, theirs.views[view].W)
+            assert mine.views[view].sigma2 == theirs.views[view].sigma2
+    at_home = load_run(tmp_path / "home" / "nice" / "runs" / RUN / "model").model
+    same_prior(at_home.prior, expected.model.prior)
+    latent = (tmp_path / "home" / "nice" / "runs" / RUN / "model" / "local" / "nice" / "latent.csv").read_text()
+    assert latent == (tmp_path / "one" / "local" / "nice" / "latent.csv").read_text()
+
+
+def test_the_paper_preset_too(hospitals):
+    settings = replace(SETTINGS, preset="paper")
+    same_prior(hospitals.run(settings).model.prior, in_one_process(hospitals, settings).model.prior)
+
+
+class Died(Exception):
+    pass
+
+
+@pytest.mark.parametrize("last", [1, 2, 5, 7])
+def test_a_server_that_died_goes_on_with_the_same_bits(hospitals, tmp_path, last):
+    def die(progress):
+        if len(progress.history) == last:
+            raise Died
+
+    with pytest.raises(Died):
+        hospitals.run(on_round=die)
+    hospitals.start()  # the sites lose their memory too
+    found = hospitals.run()
+    same_prior(found.model.prior, in_one_process(hospitals, SETTINGS).model.prior)
+    assert [record.round for record in found.history] == list(range(1, 9))
+
+
+def test_a_round_that_is_asked_twice_gets_the_same_answer(hospitals):
+    ask = hospitals.ask
+
+    def twice(data, centers):
+        first = ask(data, centers)
+        hospitals.start()
+        assert first == ask(data, centers)
+        return first
+
+    hospitals.ask = twice
+    same_prior(hospitals.run().model.prior, in_one_process(hospitals, SETTINGS).model.prior)
+
+
+def test_participation_decides_the_model_whatever_the_reason(hospitals):
+    """Zurich misses rounds 3 to 5 and is asked again in a new job from round 6 on: it then begins at the prior."""
+    hospitals.absent = {"zurich": {3}}
+
+    def die(progress):
+        if len(progress.history) == 5:
+            raise Died
+
+    with pytest.raises(Died):
+        hospitals.run(on_round=die)
+    assert any("zurich" in message for message in hospitals.said)
+    found = hospitals.run()
+    assert [len(record.centers) for record in found.history] == [3, 3, 2, 2, 2, 3, 3, 3]
+    same_prior(found.model.prior, with_participation(hospitals, {"zurich": {3, 4, 5}}).prior)
+
+
+def with_participation(hospitals, absent):
+    """The same rounds, written plainly: a center that missed one begins again at the prior."""
+    whole = Study.load(as_one_study(hospitals.shared, hospitals.nodes))
+    layout, columns, read = read_study(whole, SETTINGS)
+    ready = prepare(layout, read, SETTINGS, named_ranges(whole.ranges, layout, columns))
+    centers = {center.name: center for center in ready.centers}
+    progress = Progress(ready.start)
+    for r in range(1, SETTINGS.rounds + 1):
+        shared = {}
+        for name, center in centers.items():
+            if r in absent.get(name, ()):
+                centers[name] = make_center(name, center.statistics, SETTINGS.n_components)
+                continue
+            basis = progress.basis if center.state is not None else None
+            (shared[name],) = run_round([center], progress.prior, SETTINGS.plan(), r, basis)
+        progress = advance(progress, shared, SETTINGS.master_rule(), SETTINGS.tol, 0.0, (0, 0))
+    return conclude(ready, progress, SETTINGS, columns)
+
+
+def test_too_few_centers_stop_the_run_and_more_let_it_go_on(hospitals):
+    hospitals.absent = {"nice": {4}, "paris": {4}}
+    with pytest.raises(TooFewCenters, match="zurich"):
+        hospitals.run()
+    hospitals.absent = {}
+    found = hospitals.run()
+    same_prior(found.model.prior, in_one_process(hospitals, SETTINGS).model.prior)
+
+
+def test_a_finished_run_is_only_looked_at(hospitals):
+    first = hospitals.run()
+    asked = len(hospitals.messages)
+    same_prior(hospitals.run().model.prior, first.model.prior)
+    assert len(hospitals.messages) == asked
+
+
+PRIVATE = {
+    "subject": (SubjectPrivacy(50.0, 1e-5), 'policy = "subject"\nepsilon = 50.0\ndelta = 1e-5', "shared-standard"),
+    "center": (CenterPrivacy(80.0, 1e-5), 'policy = "center"\nepsilon = 80.0\ndelta = 1e-5', "declared"),
+    "paper": (PaperPrivacy(20.0, 0.01, first_round="public"),
+              'policy = "paper"\nepsilon = 20.0\ndelta = 0.01\nfirst_round = "public"', "declared"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", PRIVATE)
+def test_private_runs_spend_once_whoever_dies(tmp_path, kind):
+    pytest.importorskip("opendp")
+    policy, table, scaling = PRIVATE[kind]
+    hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling}"', privacy=table, n=600)
+    preset = "paper" if kind == "paper" else "default"
+    settings = replace(SETTINGS, scaling=scaling, preset=preset, privacy=described(policy))
+
+    def die(progress):
+        if len(progress.history) == 3:
+            raise Died
+
+    with pytest.raises(Died):
+        hospitals.run(settings, on_round=die)
+    hospitals.start()
+    found = hospitals.run(settings)
+    assert np.isfinite(found.model.prior.views["view1"].W).all()
+    assert len(found.history) == settings.rounds
+    for center in CENTERS:
+        (home,) = (tmp_path / "home" / center / "ledgers" / center).glob("ledger-*.jsonl")
+        entries = read_ledger(home)
+        expected = 1 if kind == "subject" else settings.rounds
+        assert len(entries) == expected  # each release once, though it was asked for again
+        copy = read_ledger(tmp_path / "run" / f"ledger-{center}.jsonl")
+        assert [e.release.events for e in copy] == [e.release.events for e in entries]
+        if kind != "paper":
+            events = [event for entry in entries for event in entry.release.events]
+            assert spent_epsilon(events, policy.delta, policy.relation) <= policy.epsilon * (1 + 1e-9)
+    assert not found.model.centers or kind == "subject"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"rounds": 101}, "allows 100"),
+        ({"scaling": "shared-minmax"}, "scaling"),
+        ({"iterations": 20_000}, "iterations"),
+        ({"n_components": 33}, "n_components"),
+        ({"privacy": {"policy": "subject", "epsilon": 1.0, "delta": 1e-5}}, "refuses"),
+    ],
+)  # fmt: skip
+def test_a_center_refuses_what_it_did_not_agree_to(hospitals, change, why):
+    asked = Job(hospitals.study, replace(SETTINGS, **change), RUN, hospitals.folder / "run", CENTERS)
+    with pytest.raises(Refused, match=why):
+        conduct(asked, hospitals.ask, hospitals.said.append, lambda progress: None)
+
+
+def test_a_center_refuses_a_weaker_policy_and_more_rounds_than_its_budget_pays(tmp_path):
+    pytest.importorskip("opendp")
+    _, table, scaling = PRIVATE["center"]
+    hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling}"', privacy=table)
+    settings = replace(SETTINGS, scaling=scaling)
+    for weaker in (None, described(CenterPrivacy(81.0, 1e-5)), described(CenterPrivacy(80.0, 1e-4))):
+        with pytest.raises(Refused, match="refuses"):
+            hospitals.run(replace(settings, privacy=weaker))
+    hospitals.run(replace(settings, privacy=described(CenterPrivacy(80.0, 1e-5))))
+    other = replace(settings, seed=1, privacy=described(CenterPrivacy(80.0, 1e-5)))
+    with pytest.raises(UserError, match="exceed the promise"):
+        conduct(replace(hospitals.job(other), run="f" * 32, folder=tmp_path / "again"), hospitals.ask, print, print)
+
+
+def test_a_center_refuses_another_study(hospitals, tmp_path):
+    other = Hospitals(tmp_path / "other", federation="rounds = 99")
+    with pytest.raises(Refused, match="another study"):
+        conduct(replace(hospitals.job(), study=other.study), hospitals.ask, print, lambda progress: None)
+
+
+def test_a_run_keeps_its_settings(hospitals):
+    hospitals.run()
+    with pytest.raises(Refused, match="differ"):
+        conduct(
+            replace(hospitals.job(), settings=replace(SETTINGS, seed=5), folder=hospitals.folder / "b"),
+            hospitals.ask, print, lambda progress: None,
+        )  # fmt: skip
+
+
+def test_nothing_of_the_rows_is_in_any_message_or_in_the_server_folder(tmp_path):
+    """Canary numbers in the middle of their columns, and a canary string as an id."""
+    hospitals = Hospitals(tmp_path)
+    rng = np.random.default_rng(5)
+    canaries = []
+    for path in sorted((tmp_path / "nice").glob("*.csv")):
+        lines = path.read_text().splitlines()
+        cells = lines[3].split(",")
+        for column in range(1, len(cells)):
+            values = sorted(float(line.split(",")[column]) for line in lines[1:])
+            canary = float(rng.uniform(values[len(values) // 3], values[2 * len(values) // 3]))
+            cells[column] = repr(canary)
+            canaries.append(canary)
+        lines[3] = ",".join(["CANARY-7f3a", *cells[1:]])
+        path.write_text("\n".join(lines) + "\n")
+    hospitals.start()
+    hospitals.run()
+    kept = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    everything = [*hospitals.messages, *kept]
+    for canary in canaries:
+        shapes = (np.float64(canary).tobytes(), np.float32(canary).tobytes(), repr(canary)[:12].encode())
+        assert not any(shape in message for shape in shapes for message in everything)
+    assert not any(b"CANARY" in message for message in everything)
+    at_home = (tmp_path / "home" / "nice" / "runs" / RUN / "model" / "local" / "nice" / "latent.csv").read_bytes()
+    assert b"CANARY-7f3a" in at_home  # the search does find what is there
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["n_components"] == 3
