@@ -14,51 +14,20 @@ import click
 
 from vedute.cli.options import FilePath, force_option, json_option, study_argument
 from vedute.cli.rounds import watch_rounds
+from vedute.cli.settings_options import default_of, given_settings, settings_options
 from vedute.data.scaling import SCALINGS
 from vedute.data.settings import POLICIES
-from vedute.federation.settings import PRESETS, Settings
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
     from vedute.federation.store import Run
 
-DEFAULTS = Settings(1)
-
-
-def _tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
-    """A number, or the word "none", which stays a word: None means that the option was not given."""
-    if value is None or value.lower() == "none":
-        return value and "none"
-    try:
-        return float(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a number nor 'none'", ctx, param) from None
-
-
-def _default(name: str) -> str:
-    return f"[default: {getattr(DEFAULTS, name)}]"
-
 
 @click.command()
 @study_argument
 @click.option("--out", type=FilePath, required=True, metavar="RUN", help="The run folder to write.")
-@click.option("--components", "n_components", type=int, metavar="Q", help="Latent components. [default: the study's]")
-@click.option("--rounds", type=int, metavar="R", help=f"Most rounds to run. {_default('rounds')}")
-@click.option("--iterations", type=int, metavar="N", help=f"Local iterations a round. {_default('iterations')}")
-@click.option(
-    "--first-iterations", type=int, metavar="N", help=f"Local iterations in round 1. {_default('first_iterations')}"
-)
-@click.option("--preset", type=click.Choice(PRESETS), help=f"Variant of the algorithm. {_default('preset')}")
-@click.option("--scaling", type=click.Choice([*SCALINGS, "none"]), help=f"Scaling of features. {_default('scaling')}")
-@click.option(
-    "--tol",
-    callback=_tolerance,
-    metavar="T",
-    help=f"Stop when a round changes less; 'none': never. {_default('tol')}",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="S", help=f"Seed of the starting values. {_default('seed')}"
-)
+@settings_options
+@click.option("--scaling", type=click.Choice([*SCALINGS, "none"]), help=f"Scaling of features. {default_of('scaling')}")
 @click.option("--privacy", type=click.Choice(POLICIES), help="Policy. [default: the study's]")
 @click.option("--epsilon", type=float, metavar="E", help="Privacy budget: the total, or (paper) that of one mechanism.")
 @click.option("--delta", type=float, metavar="D", help="Its delta, well below 1 / number of subjects.")
@@ -99,7 +68,7 @@ def command(
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")
     asked = {name: options.pop(name) for name in ("privacy", "epsilon", "delta", "clip", "first_round")}
-    given = {name: None if value == "none" else value for name, value in options.items() if value is not None}
+    given = given_settings(options)
     with stopped_by_signals() as stopped, watch_rounds(as_json) as watch:
         try:
             found = Study.load(study)

@@ -54,13 +54,8 @@ def fit_study(study: Study, folder: Path, request: Request, watch: Watch) -> Run
     store.stage(folder)  # a folder of something else is not even locked
     with store.opened(folder):
         sweep(folder)
-        at = store.stage(folder)
-        if at is not Stage.NEW and not (request.resume or request.force):
-            raise UserError(
-                f"{folder}: there is {'an interrupted' if at is Stage.INTERRUPTED else 'a finished'} run already; "
-                "continue it with --resume, replace it with --force, or choose another --out"
-            )
-        if at is Stage.NEW or request.force:
+        at = stage_to_go_on_from(folder, resume=request.resume, force=request.force)
+        if at is Stage.NEW:
             settings = wanted_settings(study, request.given)
             if settings.privacy is not None:
                 return _fit_privately(study, folder, settings, request, watch)
@@ -69,7 +64,7 @@ def fit_study(study: Study, folder: Path, request: Request, watch: Watch) -> Run
             store.begin(folder, study.text, settings)
             save_read(folder / store.CHECKPOINT, columns, read, origin(study))
         else:
-            settings = _same_settings(folder, study, request.given)
+            settings = same_settings(folder, study, request.given)
             if at is Stage.FINISHED:
                 _same_files(study, folder)
                 store.tidy(folder)
@@ -80,6 +75,17 @@ def fit_study(study: Study, folder: Path, request: Request, watch: Watch) -> Run
             ready = _prepare(study, columns, read, settings)
         prints = {name: part.fingerprint for name, part in read.items()}
         return _go_on(study, folder, settings, columns, ready, prints, watch)
+
+
+def stage_to_go_on_from(folder: Path, *, resume: bool, force: bool) -> Stage:
+    """What the folder is to this run: new also if it is to be replaced; a run that is there is never lost by chance."""
+    at = store.stage(folder)
+    if at is not Stage.NEW and not (resume or force):
+        raise UserError(
+            f"{folder}: there is {'an interrupted' if at is Stage.INTERRUPTED else 'a finished'} run already; "
+            "continue it with --resume, replace it with --force, or choose another --out"
+        )
+    return Stage.NEW if force else at
 
 
 def _fit_privately(study: Study, folder: Path, settings: Settings, request: Request, watch: Watch) -> Run:
@@ -207,7 +213,7 @@ def _same_data(study: Study, columns: Columns, prints: Mapping[str, str]) -> Non
             raise UserError(_other("the data", f"rows of center {center!r} were changed, added or removed"))
 
 
-def _same_settings(folder: Path, study: Study, given: Mapping[str, Any]) -> Settings:
+def same_settings(folder: Path, study: Study, given: Mapping[str, Any]) -> Settings:
     """The settings of the run, if study and options agree with it; complaints tell what differs."""
     store.verified(folder)
     before = read_whole(folder / store.STUDY).decode() if (folder / store.STUDY).exists() else ""

@@ -58,7 +58,9 @@ class Following:
     def remember(self) -> None:
         """Write down what a resumed lead needs."""
         kept = {"run": self.run, "job": self.job, "among": sorted(self.among), "started": self.started}
-        write_whole(self.folder / store.CHECKPOINT / FOLLOWED, to_json(kept))
+        path = self.folder / store.CHECKPOINT / FOLLOWED
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, to_json(kept))
 
     def say(self, message: str) -> None:
         """Tell the user once."""
@@ -145,9 +147,9 @@ def _follow_job(lead: Following) -> store.Run | None:
                 lead.line.abort(lead.job)
         time.sleep(POLL_SECONDS)
     found = _outcome(lead, lead.job)
-    lead.job = None
-    lead.remember()
     if found is None:
+        lead.job = None
+        lead.remember()
         lead.fruitless = 0 if lead.rounds > before else lead.fruitless + 1
         if lead.fruitless >= FRUITLESS:
             raise UserError(

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vedute.federation.nvflare.local_files import LEAD
-
 from vedute.errors import UserError
+from vedute.federation.nvflare.local_files import LEAD
 from vedute.federation.nvflare.names import STATS
 
 T = TypeVar("T")
