@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 OUT ?= demo-out
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs pages clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -32,8 +32,21 @@ bench: $(VENV)/.dev-installed
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/reading.py
 
+# The documentation site, in site/; a warning is an error. Pages open from disk; search needs `$(BIN)/mkdocs serve`.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/.dev-installed
+	$(BIN)/mkdocs build --strict
+
+# Play the pages of the documentation and write down what their commands printed and drew. Look at the difference.
+pages: export COLUMNS = 120
+pages: export MPLBACKEND = agg
+pages: $(VENV)/.dev-installed
+	set -e; for page in docs/*.md docs/howto/*.md; do test $$page = docs/federation.md && continue; \
+		folder=$$(mktemp -d); root=$$PWD; (cd $$folder && $$root/$(BIN)/python $$root/tests/reference/playing.py \
+		$$root/$$page --write); rm -rf $$folder; done
+
 clean:
-	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OUT) site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "vedute needs Python 3.11 or later; name one with PYTHON=/path/to/python3" >&2; exit 1; }

@@ -12,3 +12,18 @@ def test_importing_loads_no_optional_package(module):
     code = f"import {module}, sys; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_imported_and_is_listed():
+    code = "import vedute as v; [getattr(v, name) for name in v.__all__]; print(set(v.__all__) <= set(dir(v)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"
+    with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
+        from vedute import Nothing  # noqa: F401
+
+
+def test_the_command_line_answers_before_the_heavy_packages_are_loaded():
+    heavy = ("scipy", "pandas", "sklearn", "pyarrow", "joblib")
+    code = f"import vedute.cli.app, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

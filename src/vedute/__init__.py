@@ -1,13 +1,22 @@
-"""vedute: hospitals model their patients together without sharing them."""
+"""vedute: hospitals model their patients together without sharing them.
 
-from vedute.choice import select_components
-from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
-from vedute.data.study import Study
-from vedute.data.views import MultiView
-from vedute.errors import ConvergenceWarning, DataWarning, UserError
-from vedute.estimator import FederatedPPCA
-from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+Public names are loaded when they are first asked for, so that the command line answers a slip, a ``--help`` or the
+TAB key at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from vedute.version import __version__
+
+if TYPE_CHECKING:
+    from vedute.choice import select_components
+    from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
+    from vedute.data.study import Study
+    from vedute.data.views import MultiView
+    from vedute.errors import ConvergenceWarning, DataWarning, UserError
+    from vedute.estimator import FederatedPPCA
+    from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 
 __all__ = [
     "CenterParams",
@@ -26,3 +35,26 @@ __all__ = [
     "__version__",
     "select_components",
 ]
+
+_HOMES = {
+    "choice": ("select_components",),
+    "core.params": ("CenterParams", "GlobalPrior", "ViewParams", "ViewPrior"),
+    "data.study": ("Study",),
+    "data.views": ("MultiView",),
+    "errors": ("ConvergenceWarning", "DataWarning", "UserError"),
+    "estimator": ("FederatedPPCA",),
+    "privacy.policies": ("CenterPrivacy", "PaperPrivacy", "SubjectPrivacy"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            found = getattr(import_module(f"vedute.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'vedute' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
