@@ -27,3 +27,12 @@ def test_the_command_line_answers_before_the_heavy_packages_are_loaded():
     code = f"import vedute.cli.app, sys; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["executor", "controller", "engine"])
+def test_a_job_of_a_federation_starts_light(module):
+    """Every job starts these in a process of its own at the server and at each center."""
+    heavy = ("pandas", "sklearn", "scipy.stats", "torch", "pyarrow", "matplotlib", "joblib", "rich")
+    code = f"import vedute.federation.nvflare.{module}, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.selection import SCALINGS_TRIED, Candidates, Selection, select
 from vedute.federation.settings import Settings
 from vedute.federation.waic import DRAWS
 from vedute.sources import open_source
-from vedute.tables import named_ranges
 
 
 def select_components(

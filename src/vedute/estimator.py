@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vedute.core.params import Array, CenterParams, GlobalPrior
+from vedute.data.ranges import named_ranges
 from vedute.data.rng import generator
 from vedute.data.study import Study
 from vedute.data.views import MultiView
@@ -29,7 +30,7 @@ from vedute.federation.waic import DRAWS, Waic, model_waic
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import progress_bar
 from vedute.sources import open_rows, open_source
-from vedute.tables import as_views, named_ranges, tabulate
+from vedute.tables import as_views, tabulate
 
 Center = str | CenterParams | None
 Privacy = SubjectPrivacy | CenterPrivacy | PaperPrivacy | None

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from vedute.core.layout import Layout
 from vedute.core.params import Array
-from vedute.data.scaling import Ranges
 from vedute.data.views import MultiView
 from vedute.errors import UserError
 
@@ -68,34 +66,3 @@ def tabulate(given: Any, table: MultiView, rows: Array, columns: Sequence[str]) 
         return pd.DataFrame(rows, index=pd.Index(given.ids, name="id"), columns=list(columns))
     frames = [value for value in given.values() if isinstance(value, pd.DataFrame)]
     return pd.DataFrame(rows, index=frames[0].index, columns=list(columns)) if frames else rows
-
-
-def named_ranges(ranges: Any, layout: Layout, columns: Columns, *, partial: bool = False) -> Ranges | None:
-    """Public ranges as (d, 2) arrays, from arrays or from ``{column: (low, high)}``.
-
-    With ``partial`` columns may lack one (NaN), for those who can tell which columns they need.
-    """
-    if ranges is None:
-        return None
-    found = {}
-    for view, given in ranges.items():
-        if view not in columns:
-            raise UserError(f"ranges: view {view!r} is not in the data; known are {', '.join(map(repr, layout.names))}")
-        if isinstance(given, Mapping):
-            lacking = [name for name in columns[view] if name not in given]
-            if lacking and not partial:
-                raise UserError(f"ranges of view {view!r}: columns without one: {', '.join(lacking)}")
-            given = [given.get(name, (np.nan, np.nan)) for name in columns[view]]
-        bounds = np.asarray(given, dtype=float)
-        if bounds.shape != (len(columns[view]), 2):
-            raise UserError(f"ranges of view {view!r} must be {len(columns[view])} pairs (low, high)")
-        good = np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1])
-        if partial:
-            good |= np.isnan(bounds).all(axis=1)
-        if not good.all():
-            j = int(np.argmin(good))
-            raise UserError(
-                f"ranges of view {view!r}, column {columns[view][j]!r}: low must be below high, both finite"
-            )
-        found[view] = bounds
-    return found

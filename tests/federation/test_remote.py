@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hospitals import CENTERS, as_one_study, make_hospitals
+from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.center import make_center, run_round
@@ -25,7 +26,6 @@ from vedute.federation.store import load_run
 from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.tables import named_ranges
 
 RUN = "0123456789abcdef" * 2
 SETTINGS = Settings(3, rounds=8, tol=None, iterations=4, first_iterations=6)

@@ -104,10 +104,10 @@ def _select_privately(
 ) -> None:
     from vedute.cli.fit import wanted_policy
     from vedute.data.files import write_whole
+    from vedute.data.ranges import named_ranges
     from vedute.federation import store
     from vedute.federation.private import Ledgers, StudyRows, choose_privately
     from vedute.federation.settings import Settings
-    from vedute.tables import named_ranges
 
     policy = wanted_policy(study, {"privacy": None})
     scaling = given.pop("scalings", ("declared",))[0]

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from vedute.data.resolve import View, resolve_pools, resolve_views
 from vedute.data.settings import FederationSettings, PrivacySettings, parse_privacy
 from vedute.data.stream import Bounds, Chunk, Pool, stream
 from vedute.data.study_file import Source, StudyParser, StudyText, read_toml
-from vedute.data.views import MultiView
 from vedute.errors import UserError
+
+if TYPE_CHECKING:
+    from vedute.data.views import MultiView
 
 
 class Folding(Protocol):
@@ -135,6 +137,8 @@ class Study:
 
     def read(self, center: str) -> MultiView:
         """All rows of one center in memory; a view of which nobody has a row is absent."""
+        from vedute.data.views import MultiView  # brings pandas, which the process of a federation's job does without
+
         chunks = list(self.chunks(center))
         _require_rows(center, sum(map(len, chunks)))
         held = [name for name in self.views if any(name in chunk.views for chunk in chunks)]

@@ -22,6 +22,7 @@ from vedute.core.contribution import Contribution
 from vedute.core.layout import Layout
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.data.files import sha256
+from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, Sums, declared, from_vectors, identity, minmax, standard_scaler, view_scaler
 from vedute.data.study import Study
 from vedute.errors import UserError
@@ -52,7 +53,6 @@ from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPr
 from vedute.privacy.release import Release
 from vedute.privacy.requests import check_scaling
 from vedute.privacy.subject import checked_ranges, make_bound
-from vedute.tables import named_ranges
 
 Ask = Callable[[bytes, Sequence[str]], Mapping[str, bytes]]  # question, centers -> what each said; silence is absence
 

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from vedute.core.layout import Layout
 from vedute.data.files import from_json, read_whole, sweep, to_json, write_whole
+from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
 from vedute.errors import DataWarning, UserError
 from vedute.federation import store
@@ -26,7 +27,6 @@ from vedute.federation.model_file import build_settings
 from vedute.federation.private import Ledgers, StudyRows, fit_privately, policy_of
 from vedute.federation.settings import Settings
 from vedute.federation.store import Run, Stage
-from vedute.tables import named_ranges
 
 Columns = Mapping[str, tuple[str, ...]]
 

@@ -20,6 +20,7 @@ from vedute.core.layout import Layout
 from vedute.core.params import Array, GlobalPrior
 from vedute.core.stats import Accumulator
 from vedute.data.files import sha256, to_json, write_whole
+from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, declared, from_vectors, identity, minmax, squares_of, sums_of
 from vedute.data.study import Study
 from vedute.errors import UserError
@@ -47,7 +48,6 @@ from vedute.privacy.release import Release
 from vedute.privacy.requests import accept, check_scaling, make_policy
 from vedute.privacy.shared import Update
 from vedute.privacy.subject import SecondMoments, checked_ranges, make_bound
-from vedute.tables import named_ranges
 
 STATE = ("mu", "W", "sigma2", "m", "cov")
 MOST_ITERATIONS = 10_000  # of a local step: beyond that a question only keeps the center busy
