@@ -5,6 +5,10 @@ class UserError(ValueError):
     """Something that the user can mend; the message says what, where and how."""
 
 
+class BreakdownError(UserError):
+    """Numbers of a fit grew beyond what can be computed with."""
+
+
 class DataWarning(UserWarning):
     """The data are unusual in a way that the fit survives but the user should know."""
 

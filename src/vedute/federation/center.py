@@ -19,7 +19,7 @@ from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.core.rotation import Rotation, Turned, find_rotation, turn
 from vedute.core.stats import Statistics
 from vedute.core.streams import RoundStream, stream
-from vedute.errors import UserError
+from vedute.errors import BreakdownError
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def run_round(
         state = fit(bunch, local_prior, start, plan.rule, iterations)
     except np.linalg.LinAlgError:
         names = ", ".join(repr(center.name) for center in centers)
-        raise UserError(
+        raise BreakdownError(
             f"center {names}: the local step broke down in round {round_}; it has too few subjects for "
             f"{plan.q} components: take fewer, or leave the center out"
         ) from None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import add
@@ -26,7 +27,7 @@ from vedute.core.params import Array, GlobalPrior
 from vedute.core.stats import Accumulator, Statistics
 from vedute.data.scaling import Ranges as Bounds
 from vedute.data.study import Folding, Study
-from vedute.errors import DataWarning, UserError
+from vedute.errors import BreakdownError, DataWarning, UserError
 from vedute.federation.center import Plan, run_round
 from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run
 from vedute.federation.inspection import inspect_centers
@@ -314,10 +315,11 @@ def private_rounds(
         began = perf_counter()
         releases = {}
         for center in ready.centers:
-            run_round([center], progress.prior, plan, r)
-            update = Update(center.parameters(), progress.prior, r, settings.rounds)
             noise = noise_source(policy.seed, center.name)
-            releases[center.name] = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
+            with _explained(policy, len(held), r):
+                run_round([center], progress.prior, plan, r)
+                update = Update(center.parameters(), progress.prior, r, settings.rounds)
+                releases[center.name] = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
         up = sum(nbytes(release.values) for release in releases.values())
         progress = plug_in(progress, releases, held, policy, began, (up, nbytes(progress.prior) * len(held)))
         if on_round is not None:
@@ -357,6 +359,20 @@ def plug_in(
         len(progress.history) + 1, change(progress.prior, prior), perf_counter() - began, *travels, tuple(names)
     )
     return Progress(prior, (*progress.history, record))
+
+
+@contextmanager
+def _explained(policy: CenterPrivacy | PaperPrivacy, centers: int, round_: int) -> Iterator[None]:
+    """A breakdown that rho foretold is not the fault of a center."""
+    try:
+        yield
+    except BreakdownError as error:
+        if not isinstance(policy, PaperPrivacy) or policy.check_rho(centers) < 1.0:
+            raise
+        raise BreakdownError(
+            f"the paper's algorithm diverged: its numbers are too large to go on after round {round_ - 1}, as "
+            f"rho = {policy.check_rho(centers):.3g} foretold. Take clip < {policy.clip / policy.check_rho(centers):.3g}"
+        ) from error
 
 
 def _share(

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from vedute.core.params import Array
-from vedute.errors import UserError
+from vedute.errors import BreakdownError, UserError
 from vedute.privacy.events import Gaussian, Laplace
 
 GRID_BITS = 40
@@ -113,7 +113,7 @@ def norm(values: Array) -> float:
 def clip(values: Array, bound: float) -> Array:
     """The values, shrunk toward zero where needed, so that their norm is truly at most ``bound``."""
     if not np.all(np.isfinite(values)):
-        raise ValueError("values to clip must be finite")
+        raise BreakdownError("values to clip must be finite; the run has diverged")
     size = norm(values)
     while size > bound:  # rounding may leave the norm a hair above the bound: shrink until it is not
         values = values * (bound / size * (1.0 - 2.0**-50))
