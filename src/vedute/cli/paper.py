@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from vedute.cli.options import FilePath
+from vedute.cli.paper_options import shared_options, shown
+from vedute.cli.paper_privacy import privacy
+from vedute.cli.paper_variability import missing, variability
 from vedute.errors import UserError
 
 if TYPE_CHECKING:
     from vedute.evaluation.runner import Experiment
 
-F = TypeVar("F", bound=Callable[..., None])
 rivals_option = click.option("--rivals/--no-rivals", default=True, show_default=True, help="Also run other methods.")
-
-
-def shared_options(function: F) -> F:
-    """What all experiments take."""
-    for option in reversed(
-        (
-            click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Times 3 folds."),
-            click.option("--out", type=FilePath, required=True, metavar="DIR", help="Folder for tables and figures."),
-            click.option("--jobs", type=click.IntRange(1), help="Processes at once. [default: one for each core]"),
-        )
-    ):
-        function = option(function)
-    return function
 
 
 @click.group()
@@ -92,12 +79,16 @@ def selection(components: str, repeats: int, out: Path, jobs: int | None) -> Non
     from vedute.evaluation.selection import markdown, run, summary
     from vedute.evaluation.selection_figure import figure
 
-    lines = run(parse_components(components), repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=_shown())
+    lines = run(parse_components(components), repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
     table = summary(lines)
     found = {"md": markdown(table).encode(), "csv": csv(lines).encode(), **figure(lines, table)}
     for kind, data in found.items():
         write_whole(out / f"selection.{kind}", data)
         click.echo(str(out / f"selection.{kind}"))
+
+
+for added in (privacy, variability, missing):
+    command.add_command(added)
 
 
 @command.command()
@@ -117,17 +108,8 @@ def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None) -
     from vedute.evaluation.results import write
     from vedute.evaluation.runner import run
 
-    lines = run(experiment, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=_shown())
+    lines = run(experiment, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
     for remark in experiment.remarks:
         click.echo(remark)
     for path in write(experiment, lines, out):
         click.echo(str(path))
-
-
-def _shown() -> Callable[[int, int], None] | None:
-    """Counts folds on a terminal, nothing in a pipe."""
-    return _counted if sys.stderr.isatty() else None
-
-
-def _counted(done: int, total: int) -> None:
-    click.echo(f"\rfold {done}/{total}", nl=done == total, err=True)

@@ -114,12 +114,15 @@ class Sweep:
         fold, seed = dealt(data, "IID", self.repeat, self.fold), N_FOLDS * self.repeat + self.fold
         place = {"repeat": self.repeat, "fold": self.fold}
         lines = [_mean_alone(fold, scaling) | place for scaling in SCALINGS]
-        for case in cases(self.components, self.views, self.rounds):
-            centers, test = scaled(fold.centers, fold.test, case.variant.scaling)
-            trail = case.variant.fit(centers, seed)
-            found = asdict(score(trail.end, centers, test, fold)) | {"rounds": len(trail.priors)}
-            lines.append(case.about | place | found)
-        return lines
+        found = cases(self.components, self.views, self.rounds)
+        return lines + [case.about | place | measured(case, fold, seed) for case in found]
+
+
+def measured(case: Case, fold: Fold, seed: int) -> Line:
+    """One point on one fold."""
+    centers, test = scaled(fold.centers, fold.test, case.variant.scaling)
+    trail = case.variant.fit(centers, seed)
+    return asdict(score(trail.end, centers, test, fold)) | {"rounds": len(trail.priors)}
 
 
 def _mean_alone(fold: Fold, scaling: Scaling) -> Line:

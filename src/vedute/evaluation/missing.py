@@ -1,0 +1,227 @@
+"""A third of the centers lack a view that the others have: who predicts it best?
+
+All methods see the same rows in units of the holders' mean and sd. The mean of the holders and ours move no rows;
+neither does regression in each center: every holder fits a ridge from the other views to the hidden one, the
+coefficients travel, and the predictions are averaged. Ridge on pooled rows and MOFA see all rows in one place.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from vedute.core.params import Array
+from vedute.core.predict import posterior, predicted
+from vedute.core.streams import stream
+from vedute.data.scenarios import split
+from vedute.errors import ConvergenceWarning, DataWarning, UserError
+from vedute.estimator import FederatedPPCA
+from vedute.evaluation.folds import N_FOLDS, Dataset
+from vedute.evaluation.methods import Views, side_by_side
+from vedute.evaluation.mofa import MOFA
+from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
+
+LEVEL = 0.90
+N_CENTERS = 6
+FEW = (1, 2, 3)  # components to try besides the number of the tables
+NONE = float("nan")
+ALPHAS = tuple(np.logspace(-2.0, 5.0, 15))
+OURS, MEAN = "Fed-mv-PPCA", "mean of the others"
+CHOSEN = f"{OURS}, q chosen by hiding"
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What each method is given, and the truth: views of the lacking centers side by side, in one order."""
+
+    centers: dict[str, dict[str, Array]]  # the lacking ones without the view
+    lacking: tuple[str, ...]
+    view: str
+    truth: Array
+
+    @property
+    def holders(self) -> dict[str, dict[str, Array]]:
+        """The centers that have the view."""
+        return {name: views for name, views in self.centers.items() if name not in self.lacking}
+
+
+def hide(data: Dataset, view: str, third: int, seed: int) -> Hidden:
+    """Deal the rows evenly, take a view from one third of the centers, and measure all in the holders' sd."""
+    dealt, _ = split(data.views, data.groups, N_CENTERS, "IID", stream(seed, "missing"))
+    size = N_CENTERS // 3
+    lacking = tuple(list(dealt)[third * size : (third + 1) * size])
+    held = [views for name, views in dealt.items() if name not in lacking]
+    units = {}
+    for name in data.views:
+        rows = np.concatenate([views[name] for views in held])
+        sd = rows.std(axis=0)
+        units[name] = rows.mean(axis=0), np.where(sd > 0, sd, 1.0)
+    scaled = {
+        center: {name: (rows - units[name][0]) / units[name][1] for name, rows in views.items()}
+        for center, views in dealt.items()
+    }
+    truth = np.concatenate([scaled[name][view] for name in lacking])
+    given = {
+        center: {name: rows for name, rows in views.items() if center not in lacking or name != view}
+        for center, views in scaled.items()
+    }
+    return Hidden(given, lacking, view, truth)
+
+
+def by_ridge(hidden: Hidden) -> Array:
+    """A ridge in each holder by itself, penalty chosen there by leave-one-out; the mean of their predictions."""
+    return np.asarray(np.mean([_ridge(hidden, [views]) for views in hidden.holders.values()], axis=0))
+
+
+def by_pooled_ridge(hidden: Hidden) -> Array:
+    """One ridge on the rows of all holders."""
+    return _ridge(hidden, list(hidden.holders.values()))
+
+
+def _ridge(hidden: Hidden, tables: list[dict[str, Array]]) -> Array:
+    from sklearn.linear_model import RidgeCV
+
+    def others(views: Views) -> Array:
+        return np.concatenate([views[name] for name in sorted(views) if name != hidden.view], axis=1)
+
+    x, y = np.concatenate([others(t) for t in tables]), np.concatenate([t[hidden.view] for t in tables])
+    asked = np.concatenate([others(hidden.centers[name]) for name in hidden.lacking])
+    return np.asarray(RidgeCV(ALPHAS).fit(x, y).predict(asked))
+
+
+def by_mofa(hidden: Hidden, q: int, seed: int) -> Array:
+    """Factors of all rows, the lacking centers' included."""
+    fitted = MOFA(q).fit(hidden.centers, seed).emission
+    rows = np.concatenate([side_by_side(hidden.centers[name], fitted.layout) for name in hidden.lacking])
+    return predicted(fitted, posterior(fitted, rows))[:, fitted.layout.slices[hidden.view]]
+
+
+def by_ours(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
+    """Imputed values and their sd; each lacking center took part with the views that it has."""
+    with warnings.catch_warnings():
+        for expected in (ConvergenceWarning, DataWarning):
+            warnings.simplefilter("ignore", expected)
+        fitted = FederatedPPCA(q, scaling=None, tol=1e-4, random_state=seed).fit(hidden.centers)
+    found = [fitted.impute(hidden.centers[name], center=name, return_std=True) for name in hidden.lacking]
+    values, sd = (np.concatenate([part[i][hidden.view] for part in found]) for i in (0, 1))
+    return values, sd
+
+
+def chosen(hidden: Hidden, tried: Sequence[int], seed: int) -> int:
+    """The number of components that best predicts the view in one holder from whom it is hidden as well.
+
+    That holder can tell the error at home: no row moves.
+    """
+    test = next(iter(hidden.holders))
+    without = {name: rows for name, rows in hidden.centers[test].items() if name != hidden.view}
+    inner = Hidden(hidden.centers | {test: without}, (test,), hidden.view, hidden.centers[test][hidden.view])
+    errors = {q: float(((inner.truth - by_ours(inner, q, seed)[0]) ** 2).mean()) for q in tried}
+    return min(errors, key=lambda q: errors[q])
+
+
+@dataclass(frozen=True)
+class Task:
+    """One view hidden in one third of the centers."""
+
+    name: str
+    components: int
+    view: str
+    repeat: int
+    fold: int  # which third
+
+    @property
+    def file(self) -> str:
+        """Where its result is kept."""
+        return f"{self.name}-{self.view}-r{self.repeat:03d}-f{self.fold}.json"
+
+    def compute(self, data: Dataset) -> list[Line]:
+        """One line for each method; ours with several numbers of components."""
+        hidden, seed = hide(data, self.view, self.fold, self.repeat), self.repeat
+        few = [q for q in FEW if q < self.components] + [self.components]
+        ours = {q: by_ours(hidden, q, seed) for q in few}
+        best = chosen(hidden, few, seed)
+        found: list[tuple[str, float, Array, Array | None]] = [(OURS, q, *guess) for q, guess in ours.items()]
+        found += [
+            (CHOSEN, best, *ours[best]),
+            (MEAN, NONE, np.zeros_like(hidden.truth), None),  # 0 in these units
+            ("ridge, each center alone", NONE, by_ridge(hidden), None),
+            ("ridge, pooled rows", NONE, by_pooled_ridge(hidden), None),
+            ("MOFA, pooled rows", self.components, by_mofa(hidden, self.components, seed), None),
+        ]
+        about = {"view": self.view, "repeat": self.repeat, "fold": self.fold}
+        return [about | {"method": name, "q": q} | _judged(hidden.truth, guess, sd) for name, q, guess, sd in found]
+
+
+def _judged(truth: Array, guess: Array, sd: Array | None) -> Line:
+    """Mean error; the share of the squared distance to the holders' mean that is explained; coverage."""
+    gaps = np.abs(truth - guess)
+    inside = NONE if sd is None else float(np.mean(gaps <= NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd))
+    explained = float(1.0 - (gaps**2).sum() / (truth**2).sum())
+    return {"mae": float(gaps.mean()), "explained": explained, "coverage": inside}
+
+
+def run(
+    name: str,
+    source: Source,
+    components: int,
+    repeats: int,
+    out: Path,
+    *,
+    jobs: int = 1,
+    on_fold: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """All views, each hidden in each third of the centers."""
+    if repeats < 1:
+        raise UserError(f"repeats={repeats}: must be at least 1")
+    views = list(source.draw(0).views)
+    tasks = [
+        Task(name, components, view, repeat, fold)
+        for repeat in range(repeats)
+        for view in views
+        for fold in range(N_FOLDS)
+    ]
+    return each_fold(tasks, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
+
+
+def _done(source: Source, folder: Path, task: Task) -> list[Line]:
+    data = source.draw(task.repeat)
+
+    def work() -> list[Line]:
+        with threadpool_limits(1, user_api="blas"):
+            return task.compute(data)
+
+    return kept_or_computed(folder / task.file, fold_key(task, data), work)
+
+
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """Means and sds over thirds and repetitions; q is a mean where it was chosen."""
+    named = lines.assign(method=[_named(row) for row in lines.to_dict("records")])
+    grouped = named.groupby(["view", "method"], sort=False)
+    metrics = grouped[["mae", "explained", "coverage"]]
+    found = metrics.mean().join(metrics.std(ddof=0).add_suffix("_sd")).join(grouped["q"].mean())
+    return found.reset_index()
+
+
+def _named(row: Mapping[Hashable, Any]) -> str:
+    return f"{OURS}, q = {row['q']:.0f}" if row["method"] == OURS else str(row["method"])
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """One line for each hidden view and method."""
+    head = ["hidden view", "method", "q", "MAE (sd of the feature)", "variance explained", "90 % intervals cover"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in table.to_dict("records"):
+        covered = "" if row["coverage"] != row["coverage"] else f"{row['coverage']:.1%}"
+        q = "" if row["q"] != row["q"] else f"{row['q']:.1f}"
+        cells = [row["view"], row["method"], q, f"{row['mae']:.3f} ± {row['mae_sd']:.3f}"]
+        lines.append("| " + " | ".join([*map(str, cells), f"{row['explained']:+.1%}", covered]) + " |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,37 @@
+"""The figure of missing-view prediction: variance explained and coverage, view by view."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from vedute.evaluation.drawing import canvas, files, tidy
+from vedute.evaluation.missing import LEVEL, MEAN
+
+COLOURS = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#e69f00", "#d55e00", "#009e73")
+
+
+def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
+    """One group of bars for each hidden view: above what is explained, below how often the intervals hold."""
+    views = list(dict.fromkeys(table["view"]))
+    methods = [name for name in dict.fromkeys(table["method"]) if name != MEAN]
+    step = 0.84 / len(methods)
+    with canvas(6.2) as drawn:
+        explained, covered = drawn.subplots(2, 1, sharex=True, height_ratios=(1.5, 1.0))
+        for i, (method, colour) in enumerate(zip(methods, COLOURS, strict=False)):
+            own = table[table["method"] == method].set_index("view").loc[views]
+            x = [k - 0.42 + step * (i + 0.5) for k in range(len(views))]
+            explained.bar(x, own["explained"], step * 0.92, yerr=own["explained_sd"], color=colour, label=method,
+                          error_kw={"linewidth": 0.8})  # fmt: skip
+            if own["coverage"].notna().any():
+                covered.errorbar(x, own["coverage"], own["coverage_sd"], color=colour, fmt="o", capsize=2)
+        explained.axhline(0.0, color="0.3", linewidth=1.0)
+        explained.set_ylabel("share of the variance explained\n(0: the mean of the others)")
+        covered.axhline(LEVEL, color="0.3", linewidth=1.0, linestyle=":")
+        covered.set_ylabel(f"{LEVEL:.0%} intervals cover")
+        covered.set_xticks(range(len(views)), views)
+        covered.set_xlabel("hidden view")
+        for axes in (explained, covered):
+            tidy(axes)
+        drawn.suptitle(title)
+        drawn.legend(*explained.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+        return files(drawn)

@@ -1,0 +1,63 @@
+"""Multi-Omics Factor Analysis (Argelaguet et al. 2018) by its own package, on pooled rows."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+
+import numpy as np
+
+from vedute.core.layout import Layout
+from vedute.core.params import Array
+from vedute.core.predict import Emission
+from vedute.errors import UserError
+from vedute.evaluation.methods import Centers, Projection, common_layout, side_by_side
+
+ITERATIONS = 2000
+
+
+@dataclass(frozen=True)
+class MOFA:
+    """Sparse factor analysis of several views, centralised; missing cells and views are left out of the likelihood.
+
+    Each view is brought to a mean variance of 1 first: at that of min-max scaled rows, the package's priors put all
+    weights to 0.
+    """
+
+    n_components: int
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Variational inference; rows are then placed by the expected weights and precisions."""
+        layout = common_layout(centers)
+        rows = np.concatenate([side_by_side(views, layout) for views in centers.values()])
+        mean = np.nanmean(rows, axis=0)
+        variance = np.nanvar(rows, axis=0)
+        unit = np.empty_like(mean)
+        for columns in layout.slices.values():
+            unit[columns] = np.sqrt(variance[columns].mean())
+        W, precision = _trained(layout, (rows - mean) / unit, self.n_components, seed)
+        noise = unit**2 / precision
+        return Projection(Emission(layout, mean, W * unit[:, None], noise, np.zeros(self.n_components), 1.0))
+
+
+def _trained(layout: Layout, rows: Array, q: int, seed: int) -> tuple[Array, Array]:
+    """Expected weights and precisions of the noise; what the package tells the terminal is kept back."""
+    try:
+        from mofapy2.run.entry_point import entry_point
+    except ModuleNotFoundError as error:
+        raise UserError(f"MOFA needs {error.name}: pip install 'vedute[peers]', or say --no-rivals") from None
+    with redirect_stdout(io.StringIO()):
+        entry = entry_point()
+        entry.set_data_options(scale_views=False, scale_groups=False, center_groups=True)
+        entry.set_data_matrix(
+            [[rows[:, layout.slices[name]]] for name in layout.names],
+            likelihoods=["gaussian"] * len(layout.names), views_names=list(layout.names),
+        )  # fmt: skip
+        entry.set_model_options(factors=q)
+        entry.set_train_options(iter=ITERATIONS, convergence_mode="fast", dropR2=None, seed=seed, quiet=True)
+        entry.build()
+        entry.run()
+    nodes = entry.model.nodes
+    precision = [tau[0] for tau in nodes["Tau"].getExpectation()]  # the same in each row
+    return np.concatenate(nodes["W"].getExpectation()), np.concatenate(precision)

@@ -1,0 +1,46 @@
+"""What the privacy experiment leaves in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from vedute.data.files import write_whole
+from vedute.evaluation.privacy_figures import course, spread, sweeps, totals
+from vedute.evaluation.privacy_tables import by_round, markdown, summary
+from vedute.evaluation.results import csv
+from vedute.evaluation.significance import TEST
+
+READING = (
+    "Scenario IID, 3 centers, delta = 0.01 for each mechanism. Errors in min-max scaled units: of each center and of "
+    "the test rows ('per center'), or of all train rows ('shared'). rho is the factor by which the clip bound grows "
+    "in a round when updates are noise; from 1 on the run diverges, and one that can no longer be computed is judged "
+    "by its last prior. The true total is that of all rounds at delta = 1e-5, for one whole center replaced under the "
+    "policy paper and for one subject replaced under the policy subject; raw values make it infinite. Noise is seeded, "
+    "to find the same numbers again."
+)
+RANGES = (
+    "The declared ranges of the policy subject are here the smallest and largest train values of all centers, in place "
+    "of ranges that a study would know beforehand and must not look up in its data."
+)
+
+
+def write(name: str, points: pd.DataFrame, rounds: pd.DataFrame, out: Path, paper: str, about: str) -> list[Path]:
+    """Write tables and figures; their paths, the table first. ``about`` names the data."""
+    table, walked = summary(points, paper), by_round(rounds)
+    times = f"{points['repeat'].nunique()} x 3-fold"
+    head = f"# {name}: {times}\n\nData: {about}.\n\n{READING}\n\n{RANGES}\n\n{TEST}\n\n"
+    found = {f"{name}.md": (head + markdown(table)).encode()}
+    found |= {f"{name}.csv": csv(points).encode(), f"{name}-rounds.csv": csv(walked).encode()}
+    drawn = {
+        "": sweeps(points, table, f"{about}, scenario IID, 3 centers, {times}"),
+        "-total": totals(points, f"{about}, scenario IID, 3 centers, {times}; bars: one sd"),
+        "-spread": spread(walked, f"{about}, scenario G/K, 3 centers, {times}"),
+        "-rounds": course(walked, f"{about}, scenario IID, 3 centers, {times}; bands: one sd"),
+    }
+    for part, kinds in drawn.items():
+        found |= {f"{name}{part}.{kind}": data for kind, data in kinds.items()}
+    for file, data in found.items():
+        write_whole(out / file, data)
+    return [out / file for file in found]

@@ -1,0 +1,129 @@
+"""From the lines of the privacy experiment to its tables, with the paper's values where it printed any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from vedute.evaluation.significance import holm, mark, paired_p, worse
+from vedute.evaluation.tables import paper_table
+
+POINT = ["sweep", "policy", "first_round", "epsilon", "clip", "scaling"]
+METRICS = {"test_mae": "MAE test", "accuracy": "accuracy"}
+EXPLODES = 1.0  # rho from which the clip bound grows
+PAPER_NAMES = {("none", ""): "Fed-mv-PPCA", ("paper", "raw"): "DP-Fed-mv-PPCA"}
+
+
+def summary(lines: pd.DataFrame, table: str) -> pd.DataFrame:
+    """One row for each point: medians, means and spreads over folds, marks, and what the paper prints."""
+    found = []
+    lines = lines.fillna({"first_round": ""})
+    for point, own in lines.groupby(POINT, sort=False, dropna=False):
+        about = dict(zip(POINT, point, strict=True))
+        rows = own.set_index(["repeat", "fold"])
+        about |= {"rho": rows["rho"].iloc[0], "total": rows["total"].iloc[0], "folds": len(rows)}
+        about["rounds"] = float(rows["rounds"].median())
+        plain = _plain(lines, str(about["scaling"]))
+        for metric in METRICS:
+            values = rows[metric]
+            about |= {
+                metric: values.mean(),
+                f"{metric}_sd": values.std(ddof=0),
+                f"{metric}_median": values.dropna().median(),
+            }
+            if about["sweep"] not in ("none", "mean"):
+                about[f"{metric}_p"] = paired_p(values.to_list(), plain[metric].loc[values.index].to_list())
+                about[f"{metric}_worse"] = worse(values, plain[metric], larger=metric == "test_mae")
+            about[f"{metric}_paper"] = _printed(about, metric, table)
+        found.append(about)
+    whole = pd.DataFrame(found)
+    for metric in METRICS:
+        for _, part in whole.groupby("sweep", sort=False):
+            asked = part[f"{metric}_p"].dropna()
+            whole.loc[asked.index, f"{metric}_p"] = holm(asked.to_list())
+    return whole
+
+
+def _plain(lines: pd.DataFrame, scaling: str) -> pd.DataFrame:
+    own = lines[(lines["sweep"] == "none") & (lines["scaling"] == scaling)]
+    return own.set_index(["repeat", "fold"])
+
+
+def _printed(about: dict[str, object], metric: str, table: str) -> float:
+    """The paper prints its sweeps as pictures; only the points of its tables have numbers: no privacy, and eps = 10."""
+    method = PAPER_NAMES.get((str(about["policy"]), str(about["first_round"])))
+    shown = about["sweep"] == "none" or (about["sweep"] == "eps" and about["epsilon"] == 10.0)
+    if method is None or not shown or about["scaling"] != "per center":
+        return float("nan")
+    printed = paper_table(table)
+    row = printed[(printed["scenario"] == "IID") & (printed["centers"] == 3) & (printed["method"] == method)]
+    return float(row[metric].iloc[0])
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """One line for each point."""
+    head = ["policy", "round 1", "eps of a mechanism", "clip", "rho", "true total eps", "units"]
+    for title in METRICS.values():
+        head += [title, "paper", "worse in"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    repeats = int(table["folds"].max()) // 3
+    for row in table.to_dict("records"):
+        subject = row["policy"] == "subject"
+        cells = ["the mean alone" if row["sweep"] == "mean" else str(row["policy"]), str(row["first_round"])]
+        cells += ["" if subject else number(row["epsilon"]), number(row["clip"]), number(row["rho"]), _total(row)]
+        cells.append(str(row["scaling"]))
+        for metric in METRICS:
+            cells += [_measured(row, metric), number(row[f"{metric}_paper"], 4), _worse(row, metric, repeats)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number, or nothing."""
+    return "" if value != value else f"{value:.{digits}g}"
+
+
+def _total(row: Mapping[Any, Any]) -> str:
+    if str(row["sweep"]) == "mean":
+        return ""
+    return "infinite" if row["total"] != row["total"] else f"{row['total']:,.0f}"
+
+
+def _measured(row: Mapping[Any, Any], metric: str) -> str:
+    if row[metric] != row[metric]:
+        return ""
+    stars = mark(row.get(f"{metric}_p", float("nan"))).replace("*", r"\*")
+    if metric == "test_mae" and row["rho"] >= EXPLODES:
+        return f"{row['test_mae_median']:.1e}, diverged {stars}".strip()
+    return f"{row[metric]:.4f} ± {row[f'{metric}_sd']:.4f} {stars}".strip()
+
+
+def _worse(row: Mapping[Any, Any], metric: str, repeats: int) -> str:
+    found = row.get(f"{metric}_worse", float("nan"))
+    return "" if found != found or row[metric] != row[metric] else f"{found:.0f} of {repeats}"
+
+
+def by_round(lines: pd.DataFrame) -> pd.DataFrame:
+    """Mean, standard deviation and median over folds of each quantity after each round."""
+    keys = ["scenario", "run", "quantity", "view", "round"]
+    grouped = lines.groupby(keys, sort=False)["value"]
+    found = pd.DataFrame({"mean": grouped.mean(), "sd": grouped.std(ddof=0), "median": grouped.median()})
+    return found.join(grouped.size().rename("folds")).reset_index()
+
+
+def after_all(rounds: pd.DataFrame, quantity: str, run: str) -> dict[str, float]:
+    """The mean of one quantity after the last round (scenario IID), for each view."""
+    asked = (rounds["quantity"] == quantity) & (rounds["run"] == run) & (rounds["scenario"] == "IID")
+    last = rounds[asked & (rounds["round"] == rounds.loc[asked, "round"].max())]
+    return dict(zip(last["view"], last["mean"], strict=True))
+
+
+def collapse(rounds: pd.DataFrame, run: str, share: float) -> float:
+    """The first kept round (G/K) after which the median sd of W of every view is below a share of its first."""
+    own = rounds[(rounds["scenario"] == "G/K") & (rounds["run"] == run) & (rounds["quantity"] == "W")]
+    wide = own.pivot(index="round", columns="view", values="median")
+    below = (wide < share * wide.iloc[0]).all(axis=1)
+    return float(below.idxmax()) if below.any() else float(np.nan)

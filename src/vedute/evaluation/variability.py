@@ -1,0 +1,181 @@
+"""Centers in the latent space, and views that a part of the test rows lacks, imputed (the paper's scenario G/K).
+
+Groups and views differ between the three centers, and between the three parts of the test rows likewise. The figures
+show the first fold; the table tells of all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+from threadpoolctl import threadpool_limits
+
+from vedute.core.params import Array
+from vedute.errors import ConvergenceWarning, DataWarning, UserError
+from vedute.estimator import FederatedPPCA
+from vedute.evaluation.folds import N_FOLDS, Dataset, deal, three_folds
+from vedute.evaluation.metrics import Labels
+from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
+
+LEVEL = 0.90
+PRESETS = ("default", "paper")
+N_DRAWS = 4000
+_ROW = "\0row"  # a view of row numbers that rides along when rows are dealt, to find the truth of what is taken away
+
+Tables = dict[str, dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class Imputed:
+    """A view that one part of the test rows lacks: (n, d) truth, imputed values with their sd, the holders' mean."""
+
+    view: str
+    truth: Array
+    mean: Array
+    sd: Array
+    holders: Array  # (d,) the mean of the train rows that have the view
+
+    def features(self, drawn: Array) -> Iterator[Line]:
+        """How each feature came out; ``drawn`` are rows of the global distribution. Errors in sd of the truth."""
+        z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
+        for j in range(self.truth.shape[1]):
+            truth, mean, sd = self.truth[:, j], self.mean[:, j], self.sd[:, j]
+            at, unit = np.sort(truth), float(truth.std())
+            whole = np.sort(drawn[:, j])
+            yield {
+                "view": self.view,
+                "feature": j + 1,
+                "mae": float(np.abs(truth - mean).mean()) / unit,
+                "mae_mean": float(np.abs(truth - self.holders[j]).mean()) / unit,
+                "coverage": float(np.mean(np.abs(truth - mean) <= z * sd)),
+                "distance": _distance(ndtr((at[:, None] - mean) / sd).mean(axis=1)),
+                "distance_global": _distance(np.searchsorted(whole, at) / len(whole)),
+            }
+
+
+def _distance(cdf: Array) -> float:
+    """Kolmogorov's, from the values of a distribution function at sorted observations."""
+    n = len(cdf)
+    return float(max(np.max(np.arange(1, n + 1) / n - cdf), np.max(cdf - np.arange(n) / n)))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One fitted fold."""
+
+    model: FederatedPPCA
+    centers: Tables
+    groups: Mapping[str, Labels]
+    imputed: tuple[Imputed, ...]
+
+    def drawn(self) -> dict[str, Array]:
+        """Rows of the global distribution."""
+        return {name: np.asarray(rows) for name, rows in self.model.sample(N_DRAWS, random_state=0).items()}
+
+    def lines(self) -> list[Line]:
+        """All features of all views that were taken away."""
+        drawn = self.drawn()
+        return [line for part in self.imputed for line in part.features(drawn[part.view])]
+
+
+def fit(data: Dataset, q: int, preset: str, repeat: int, fold: int) -> Scene:
+    """Fit one fold of scenario G/K, and impute what its test rows lack."""
+    train, test = three_folds(data, repeat)[fold]
+    numbered = Dataset({**data.views, _ROW: np.arange(len(data), dtype=float)[:, None]}, data.groups, data.sites)
+    dealt = deal(numbered, train, test, "G/K", 3, N_FOLDS * repeat + fold)
+    centers, rows = _unnumbered(dealt.centers)[0], _unnumbered(dealt.test)
+    seed = N_FOLDS * repeat + fold
+    model = FederatedPPCA(
+        q, preset=preset, scaling="shared-minmax", tol=None if preset == "paper" else 1e-4, random_state=seed
+    )
+    with warnings.catch_warnings():
+        for expected in (ConvergenceWarning, DataWarning):
+            warnings.simplefilter("ignore", expected)
+        model.fit(centers)
+    found = []
+    for part, views in rows[0].items():
+        for view in set(data.views) - set(views):
+            mean, sd = model.impute(views, return_std=True)
+            known = np.concatenate([table[view] for table in centers.values() if view in table]).mean(axis=0)
+            found.append(Imputed(view, data.views[view][rows[1][part]], mean[view], sd[view], known))
+    found.sort(key=lambda one: list(data.views).index(one.view))
+    return Scene(model, centers, dealt.groups, tuple(found))
+
+
+def _unnumbered(tables: Mapping[str, Mapping[str, Array]]) -> tuple[Tables, dict[str, Array]]:
+    """Tables without the row numbers, and these."""
+    bare = {name: {view: rows for view, rows in views.items() if view != _ROW} for name, views in tables.items()}
+    return bare, {name: views[_ROW][:, 0].astype(int) for name, views in tables.items()}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fold with both presets."""
+
+    name: str
+    components: int
+    repeat: int
+    fold: int
+
+    @property
+    def file(self) -> str:
+        """Where its result is kept."""
+        return f"{self.name}-r{self.repeat:03d}-f{self.fold}.json"
+
+    def compute(self, data: Dataset) -> list[Line]:
+        """One line for each preset and view: means over its features."""
+        found = []
+        for preset in PRESETS:
+            scene = fit(data, self.components, preset, self.repeat, self.fold)
+            features = pd.DataFrame(scene.lines()).drop(columns="feature").groupby("view", sort=False).mean()
+            about = {"preset": preset, "repeat": self.repeat, "fold": self.fold}
+            found += [{**about, **line} for line in features.reset_index().to_dict("records")]
+        return [{str(key): value for key, value in line.items()} for line in found]
+
+
+def run(
+    name: str,
+    source: Source,
+    components: int,
+    repeats: int,
+    out: Path,
+    *,
+    jobs: int = 1,
+    on_fold: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """All folds."""
+    if repeats < 1:
+        raise UserError(f"repeats={repeats}: must be at least 1")
+    tasks = [Task(name, components, repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
+    return each_fold(tasks, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
+
+
+def _done(source: Source, folder: Path, task: Task) -> list[Line]:
+    data = source.draw(task.repeat)
+
+    def work() -> list[Line]:
+        with threadpool_limits(1, user_api="blas"):
+            return task.compute(data)
+
+    return kept_or_computed(folder / task.file, fold_key(task, data), work)
+
+
+def markdown(lines: pd.DataFrame) -> str:
+    """Means over folds for each preset and view that was taken away."""
+    columns = ["mae", "mae_mean", "coverage", "distance", "distance_global"]
+    head = ["preset", "missing view", "MAE, imputed", "MAE, the mean", "90 % intervals cover",
+            "distance, imputed", "distance, global"]  # fmt: skip
+    found = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    means = lines.groupby(["preset", "view"], sort=False)[columns].mean().reset_index()
+    for row in means.to_dict("records"):
+        cells = [row["preset"], row["view"], f"{row['mae']:.3f}", f"{row['mae_mean']:.3f}", f"{row['coverage']:.1%}"]
+        found.append("| " + " | ".join([*cells, f"{row['distance']:.3f}", f"{row['distance_global']:.3f}"]) + " |")
+    return "\n".join(found) + "\n"

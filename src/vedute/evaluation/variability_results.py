@@ -1,0 +1,63 @@
+"""What the experiments on variability and on missing views leave in their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from vedute.data.files import write_whole
+from vedute.evaluation import missing, variability
+from vedute.evaluation.missing_figure import figure
+from vedute.evaluation.results import csv
+from vedute.evaluation.variability import Scene
+from vedute.evaluation.variability_figures import centers, features
+
+ABOUT_VARIABILITY = (
+    "Scenario G/K, 3 centers, one scaling for all. Of the three parts of the test rows one lacks the second view and "
+    "one the third; both are imputed from the other views. Errors in standard deviations of the truth, mean over "
+    "features; distances are Kolmogorov's, between the truth and the predicted distribution: that imputed for these "
+    "subjects, and the global one, which knows nothing of them."
+)
+ABOUT_MISSING = (
+    "Rows dealt evenly to 6 centers; each view in turn is hidden in each third of them. Explained is the share of the "
+    "squared distance to the mean of the others. Ridge in each center alone: every center that has the view fits its "
+    "own, penalty chosen there, and the predictions are averaged. 'q chosen by hiding': the number of components that "
+    "best predicts the view in one more center from which it is hidden. Pooled rows: one place sees all rows."
+)
+
+
+def write_variability(name: str, lines: pd.DataFrame, scene: Scene, out: Path, about: str) -> list[Path]:
+    """Table, tidy lines, the features of the drawn fold, and the figures."""
+    times = f"{lines['repeat'].nunique()} x 3-fold"
+    found = {
+        f"{name}.md": f"# {name}: {times}\n\n{ABOUT_VARIABILITY}\n\n{variability.markdown(lines)}".encode(),
+        f"{name}.csv": csv(lines).encode(),
+        f"{name}-features.csv": csv(pd.DataFrame(scene.lines())).encode(),
+    }
+    drawn = {name: centers(scene, f"{about}, scenario G/K, default preset, first fold")}
+    for part in scene.imputed:
+        title = f"{about}, scenario G/K, first fold: {part.view}, missing in {len(part.truth)} test rows"
+        drawn[f"{name}-{part.view}"] = features(scene, part, title)
+    return _written(found | _named(drawn), out)
+
+
+def write_missing(name: str, lines: pd.DataFrame, out: Path, about: str) -> list[Path]:
+    """Table, tidy lines and figure."""
+    table, times = missing.summary(lines), f"{lines['repeat'].nunique()} x 3 thirds"
+    found = {
+        f"{name}.md": f"# {name}: {times}\n\n{ABOUT_MISSING}\n\n{missing.markdown(table)}".encode(),
+        f"{name}.csv": csv(lines).encode(),
+    }
+    drawn = {name: figure(table, f"{about}: a view hidden in a third of 6 centers, {times}; bars: one sd")}
+    return _written(found | _named(drawn), out)
+
+
+def _named(drawn: dict[str, dict[str, bytes]]) -> dict[str, bytes]:
+    return {f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()}
+
+
+def _written(found: dict[str, bytes], out: Path) -> list[Path]:
+    for file, data in found.items():
+        write_whole(out / file, data)
+    return [out / file for file in found]

@@ -1,0 +1,70 @@
+"""Hidden views: what is hidden is hidden from all, regression in each center moves no rows, q is chosen at home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vedute.core.streams import stream
+from vedute.data.scenarios import split
+from vedute.data.synthetic import make_sd
+from vedute.errors import UserError
+from vedute.evaluation.experiments import FixedStudy
+from vedute.evaluation.folds import Dataset
+from vedute.evaluation.missing import CHOSEN, MEAN, OURS, Hidden, by_ridge, chosen, hide, run, summary
+from vedute.evaluation.variability_results import write_missing
+
+
+@pytest.fixture(scope="module")
+def small() -> FixedStudy:
+    views, groups = make_sd(120, 60, sizes=(6, 5, 4), n_components=2, random_state=0)
+    return FixedStudy(Dataset(views, groups))
+
+
+@pytest.mark.parametrize("third", [0, 1, 2])
+def test_a_third_of_the_centers_lacks_the_view_and_nothing_else(small: FixedStudy, third: int) -> None:
+    hidden = hide(small.data, "view2", third, 3)
+    assert hidden.lacking == (f"center{2 * third + 1}", f"center{2 * third + 2}")
+    for name, views in hidden.centers.items():
+        assert set(views) == {"view1", "view3"} | ({"view2"} if name not in hidden.lacking else set())
+    rows = np.concatenate([views["view2"] for views in hidden.holders.values()])
+    np.testing.assert_allclose(rows.mean(axis=0), 0.0, atol=1e-12)  # units of the holders alone
+    np.testing.assert_allclose(rows.std(axis=0), 1.0)
+    _, parts = split(small.data.views, small.data.groups, 6, "IID", stream(3, "missing"))
+    truth = np.concatenate([small.data.views["view2"][parts[name]] for name in hidden.lacking])
+    correlation = [np.corrcoef(a, b)[0, 1] for a, b in zip(truth.T, hidden.truth.T, strict=True)]
+    np.testing.assert_allclose(correlation, 1.0)
+
+
+def test_regression_in_each_center_is_the_mean_of_what_each_says_alone(small: FixedStudy) -> None:
+    hidden = hide(small.data, "view1", 1, 0)
+    alone = []
+    for name in hidden.holders:
+        kept = {center: hidden.centers[center] for center in (name, *hidden.lacking)}
+        alone.append(by_ridge(Hidden(kept, hidden.lacking, hidden.view, hidden.truth)))
+    np.testing.assert_allclose(by_ridge(hidden), np.mean(alone, axis=0))
+
+
+def test_the_right_number_of_components_is_found_without_the_hidden_rows(small: FixedStudy) -> None:
+    hidden = hide(small.data, "view1", 0, 1)
+    assert chosen(hidden, (1, 2), 0) == 2
+    spoilt = Hidden(hidden.centers, hidden.lacking, hidden.view, np.full_like(hidden.truth, 1e6))
+    assert chosen(spoilt, (1, 2), 0) == 2
+
+
+def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(small: FixedStudy, tmp_path: Path) -> None:
+    lines = run("missing", small, 2, 1, tmp_path)
+    table = summary(lines).set_index(["view", "method"])
+    best = f"{OURS}, q = 2"
+    for view in small.data.views:
+        assert table.loc[(view, MEAN), "explained"] == 0.0
+        for method in (best, CHOSEN, "ridge, each center alone", "ridge, pooled rows", "MOFA, pooled rows"):
+            assert table.loc[(view, method), "explained"] > 0.8
+        # 9 parts of 40 subjects whose cells share loadings: within 6 points of 90 %
+        assert table.loc[(view, best), "coverage"] == pytest.approx(0.90, abs=0.06)
+    paths = write_missing("missing", lines, tmp_path, "small")
+    assert [path.suffix for path in paths] == [".md", ".csv", ".png", ".svg"]
+    with pytest.raises(UserError, match="repeats=0"):
+        run("missing", small, 2, 0, tmp_path)
