@@ -325,3 +325,12 @@ def test_a_center_that_noise_hides_is_left_out_with_a_warning():
         warnings.simplefilter("ignore", DataWarning)
         with pytest.raises(UserError, match=r"view 'view1' cannot be told from noise.*raise epsilon"):
             estimator(policy).fit({"center3": few}, ranges=ranges)
+
+
+def test_a_run_that_rho_foretold_to_diverge_says_so_and_blames_no_center():
+    centers, _, _ = study()
+    policy = PaperPrivacy(0.1, seed=1, allow_divergence=True)
+    rho = policy.check_rho(3)
+    with pytest.raises(UserError, match=rf"diverged: .* after round \d+, as rho = {rho:.3g} foretold") as told:
+        estimator(policy, **(PAPER[1] | {"rounds": 60})).fit(centers)
+    assert "center1" not in str(told.value)
