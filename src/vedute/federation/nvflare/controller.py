@@ -22,6 +22,7 @@ from vedute.errors import UserError
 from vedute.federation.conductor import Job, TooFewCenters, conduct
 from vedute.federation.loop import Progress
 from vedute.federation.model_file import build_settings
+from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import ANSWER, OUTCOME, QUESTION, RESULT, STATS, TASK
 from vedute.federation.store import Run, tidy
 
@@ -38,7 +39,8 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         self._said: list[str] = []
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing before the rounds."""
+        """Before the rounds: this process is the job's own."""
+        end_without_delay()
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """The whole job. Whatever ends it is told to the lead in words that tell nothing of the data."""

@@ -1,10 +1,12 @@
 """The process that is NVFlare: ``python -m vedute.federation.nvflare.engine center|server ...``, in a kit's folder.
 
-It is NVFlare's own program with two things changed:
+It is NVFlare's own program with three things changed:
 
 * It ends, with the processes it started, when its standard input does: whoever started it has then died.
 * At a center, only the requests that a run needs are answered. NVFlare asks the center's ``authorization.json`` only
   if the server's message says so; a malicious server would not, and could read files of the center.
+* The server waits a second, not five, for a job that is asked how far it is: one that just starts does not answer, and
+  all else waits meanwhile.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ def main(role: str, arguments: list[str]) -> None:
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     if role == "center":
         answer_only_runs()
+    else:
+        wait_less_for_jobs()
     sys.argv = [MODULES[role], *arguments]
     runpy.run_module(MODULES[role], run_name="__main__", alter_sys=True)
 
@@ -43,6 +47,16 @@ def answer_only_runs() -> None:
     if len(kept) != len(ANSWERED):
         raise RuntimeError("this nvflare answers other requests than the version that vedute was made for")
     ClientRequestProcessors.request_processors[:] = kept
+
+
+def wait_less_for_jobs() -> None:
+    """Ask the process of a job, and give up after a second."""
+    from nvflare.private.fed.server.server_engine import ServerEngine
+
+    asking = ServerEngine.send_command_to_child_runner_process
+    if asking.__defaults__ != (5.0, False):  # timeout, optional
+        raise RuntimeError("this nvflare asks jobs in another way than the version that vedute was made for")
+    asking.__defaults__ = (1.0, False)
 
 
 def end_children(pid: int) -> None:

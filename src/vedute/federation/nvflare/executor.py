@@ -18,6 +18,7 @@ from nvflare.apis.signal import Signal
 from vedute.data.files import from_json, read_whole
 from vedute.data.study import Study
 from vedute.errors import UserError
+from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import AGREEMENT, ANSWER, QUESTION, TASK
 from vedute.federation.protocol import Refused
 from vedute.federation.site import Site
@@ -36,6 +37,7 @@ class SiteExecutor(Executor):  # type: ignore[misc, unused-ignore]
             return make_reply(ReturnCode.TASK_UNKNOWN)
         try:
             if self._site is None:
+                end_without_delay()
                 self._site = open_site(Path(fl_ctx.get_engine().get_workspace().get_root_dir()))
             answer = self._site.respond(shareable.get(QUESTION))
         except (Refused, UserError) as error:

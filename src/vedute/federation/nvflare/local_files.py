@@ -138,6 +138,7 @@ def server_resources(settings: FederationSettings, storage: str) -> Json:
                 "max_num_clients": 1000,
                 "heart_beat_timeout": settings.heartbeat,
                 "admin_timeout": 10.0,
+                "check_engine_frequency": 0.2,  # how soon a job's process notices that its work is done
             }
         ],
         "snapshot_persistor": {

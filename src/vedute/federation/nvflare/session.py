@@ -64,9 +64,9 @@ class Line:
         return str(self._do(lambda session: session.get_job_meta(job)).get("status", ""))
 
     def progress(self, job: str) -> dict[str, Any]:
-        """What the controller tells of a running job; nothing while it starts."""
+        """What the controller tells of a running job; nothing while it starts, which says nothing about the line."""
         try:
-            told = self._do(lambda session: session.show_stats(job, "server"))
+            told = self._do(lambda session: session.show_stats(job, "server"), hang_up=False)
         except Unreachable:
             return {}
         found = told.get("server", {}) if isinstance(told, dict) else {}
@@ -82,7 +82,7 @@ class Line:
         """What the job left, downloaded into ``folder``."""
         return Path(str(self._do(lambda session: session.download_job_result(job, str(folder)))))
 
-    def _do(self, what: Callable[[Any], T]) -> T:
+    def _do(self, what: Callable[[Any], T], *, hang_up: bool = True) -> T:
         from nvflare.fuel.flare_api.api_spec import AuthenticationError, AuthorizationError
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
@@ -95,7 +95,8 @@ class Line:
             self.close()
             raise UserError(f"the server refuses the lead's kit ({error}); was it made with the server's?") from None
         except Exception as error:  # NVFlare raises many kinds, documented and not; all of them mean: try again
-            self.close()
+            if hang_up:
+                self.close()
             raise Unreachable(f"{type(error).__name__}: {error}") from None
 
 
