@@ -9,6 +9,7 @@ from typing import Literal
 from vedute.core.layout import Layout
 from vedute.core.params import GlobalPrior
 from vedute.core.predict import global_emission
+from vedute.data.ranges import named_ranges
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning
 from vedute.evaluation.arms import Scaling
 from vedute.evaluation.methods import Centers, Projection
@@ -18,7 +19,6 @@ from vedute.federation.private import Ledgers, described, fit_privately
 from vedute.federation.settings import Settings
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute.sources import open_rows, open_source
-from vedute.tables import named_ranges
 
 FIRST_ROUNDS: tuple[Literal["raw", "public"], ...] = ("raw", "public")
 
