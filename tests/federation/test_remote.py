@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from hospitals import CENTERS, as_one_study, make_hospitals
-from vedute.data.ranges import named_ranges
+from participation import same_prior, with_participation
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.center import make_center, run_round
-from vedute.federation.conductor import Job, TooFewCenters, conduct
-from vedute.federation.fitting import conclude, prepare, read_study
-from vedute.federation.loop import Progress, advance
+from vedute.federation.conductor import Job, SilentCenters, TooFewCenters, conduct
 from vedute.federation.private import described
 from vedute.federation.protocol import Refused
 from vedute.federation.resumable import Request, Watch, fit_study
@@ -74,13 +71,6 @@ class Hospitals:
 @pytest.fixture
 def hospitals(tmp_path):
     return Hospitals(tmp_path)
-
-
-def same_prior(a, b):
-    for view in a.views:
-        for part in vars(a.views[view]):
-            np.testing.assert_array_equal(getattr(a.views[view], part), getattr(b.views[view], part), f"{view}.{part}")
-    assert a.tau2 == b.tau2
 
 
 def in_one_process(hospitals: Hospitals, settings: Settings):
@@ -147,45 +137,27 @@ def test_a_round_that_is_asked_twice_gets_the_same_answer(hospitals):
 
 
 def test_participation_decides_the_model_whatever_the_reason(hospitals):
-    """Zurich misses rounds 3 to 5 and is asked again in a new job from round 6 on: it then begins at the prior."""
+    """Zurich falls silent in round 3 and is asked again in a new job from round 6 on: it then begins at the prior."""
     hospitals.absent = {"zurich": {3}}
+    with pytest.raises(SilentCenters, match="zurich"):
+        hospitals.run()
 
     def die(progress):
         if len(progress.history) == 5:
             raise Died
 
     with pytest.raises(Died):
-        hospitals.run(on_round=die)
-    assert any("zurich" in message for message in hospitals.said)
+        hospitals.run(on_round=die, centers=("nice", "paris"))
     found = hospitals.run()
     assert [len(record.centers) for record in found.history] == [3, 3, 2, 2, 2, 3, 3, 3]
-    same_prior(found.model.prior, with_participation(hospitals, {"zurich": {3, 4, 5}}).prior)
-
-
-def with_participation(hospitals, absent):
-    """The same rounds, written plainly: a center that missed one begins again at the prior."""
-    whole = Study.load(as_one_study(hospitals.shared, hospitals.nodes))
-    layout, columns, read = read_study(whole, SETTINGS)
-    ready = prepare(layout, read, SETTINGS, named_ranges(whole.ranges, layout, columns))
-    centers = {center.name: center for center in ready.centers}
-    progress = Progress(ready.start)
-    for r in range(1, SETTINGS.rounds + 1):
-        shared = {}
-        for name, center in centers.items():
-            if r in absent.get(name, ()):
-                centers[name] = make_center(name, center.statistics, SETTINGS.n_components)
-                continue
-            basis = progress.basis if center.state is not None else None
-            (shared[name],) = run_round([center], progress.prior, SETTINGS.plan(), r, basis)
-        progress = advance(progress, shared, SETTINGS.master_rule(), SETTINGS.tol, 0.0, (0, 0))
-    return conclude(ready, progress, SETTINGS, columns)
+    present = [record.centers for record in found.history]
+    expected = with_participation(hospitals.shared, hospitals.nodes, SETTINGS, present)
+    same_prior(found.model.prior, expected.prior)
 
 
 def test_too_few_centers_stop_the_run_and_more_let_it_go_on(hospitals):
-    hospitals.absent = {"nice": {4}, "paris": {4}}
-    with pytest.raises(TooFewCenters, match="zurich"):
-        hospitals.run()
-    hospitals.absent = {}
+    with pytest.raises(TooFewCenters, match="needs 2"):
+        hospitals.run(centers=("zurich",))
     found = hospitals.run()
     same_prior(found.model.prior, in_one_process(hospitals, SETTINGS).model.prior)
 

@@ -7,7 +7,7 @@ died goes on from the last complete round, with the centers that are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -58,7 +58,15 @@ Ask = Callable[[bytes, Sequence[str]], Mapping[str, bytes]]  # question, centers
 
 
 class TooFewCenters(UserError):
-    """Fewer centers answered than the study needs; the run can go on from its last complete round."""
+    """Fewer centers are there than the study needs; the run can go on from its last complete round."""
+
+
+class SilentCenters(UserError):
+    """Centers gave no answer; the run can go on from its last complete round, with them or without."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(f"no answer from {', '.join(map(repr, names))}")
 
 
 @dataclass(frozen=True)
@@ -84,51 +92,55 @@ class Job:
 
 @dataclass
 class Listener:
-    """Asks, decodes what comes back, and remembers who fell silent; ``tell`` hears of it, and of every round."""
+    """Asks, decodes what comes back, and remembers whose answers were refused, of which ``tell`` hears."""
 
     job: Job
     ask: Ask
     tell: Callable[[str], None]
     present: list[str] = field(init=False)
+    barred: list[str] = field(default_factory=list)
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
     travelled: tuple[int, int] = (0, 0)  # bytes up and down of the last question
 
     def __post_init__(self) -> None:
         self.present = sorted(self.job.centers)
+        self._enough(self.present)
 
     def hear(self, step: Step, round_: int = 0, values: Mapping[str, Array] | None = None) -> dict[str, Answer]:
-        """The sound answers to a question, by center; who gives none is not asked again in this job."""
+        """The sound answers to a question, by center; a center that gives none stops the job."""
         question = Question(
             step, self.job.run, sha256(self.job.study.text.encode()), self.job.settings, round_, values or {}
         )
         data = encode_question(question)
         replies = self.ask(data, self.present)
         policy, layout = policy_of(self.job.settings).name, self.job.layout
+        silent = [center for center in self.present if center not in replies]
+        if silent and step != "finish":  # to the last prior only exact parameters are an answer
+            raise SilentCenters(silent)
         found = {}
-        for center in list(self.present):
-            if center not in replies:
-                if step != "finish":  # to the last prior only exact parameters are an answer
-                    self._miss(center, "gave no answer")
-                continue
+        for center in [center for center in self.present if center in replies]:
             try:
                 answer = decode_answer(replies[center], question, layout, policy)
                 self._same_views(center, answer)
                 _sensible(answer, layout, question.settings.n_components)
                 found[center] = answer
             except Refused as reason:
-                self._miss(center, f"sent an answer that was refused: {reason}")
-        up = sum(len(replies[center]) for center in found)
-        self.travelled = up, len(data) * len(self.present)
-        if step != "finish" and len(found) < self.job.study.federation.minimum_centers:
-            there = ", ".join(sorted(found)) or "none"
-            raise TooFewCenters(
-                f"too few centers answered ({there}); the study needs {self.job.study.federation.minimum_centers}"
-            )
+                self._bar(center, reason)
+        self.travelled = sum(len(replies[center]) for center in found), len(data) * len(replies)
+        if step != "finish":
+            self._enough(found)
         return found
 
-    def _miss(self, center: str, why: str) -> None:
+    def _enough(self, there: Sized) -> None:
+        least = self.job.study.federation.minimum_centers
+        if len(there) < least:
+            raise TooFewCenters(f"{len(there)} centers are there, and the study needs {least}")
+
+    def _bar(self, center: str, reason: Refused) -> None:
+        """A center that sends what cannot be is not asked again in this job."""
         self.present.remove(center)
-        self.tell(f"center {center!r} {why}; the run goes on without it")
+        self.barred.append(center)
+        self.tell(f"center {center!r} sent an answer that was refused ({reason}); the run goes on without it")
 
     def _same_views(self, center: str, answer: Answer) -> None:
         if self.held.setdefault(center, answer.views) != answer.views:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from nvflare.widgets.info_collector import InfoCollector
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.conductor import Job, TooFewCenters, conduct
+from vedute.federation.conductor import Job, SilentCenters, TooFewCenters, conduct
 from vedute.federation.loop import Progress
 from vedute.federation.model_file import build_settings
 from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import ANSWER, OUTCOME, QUESTION, RESULT, STATS, TASK
 from vedute.federation.store import Run, tidy
 
+START_SECONDS = 30  # that a center may need to start its part of a job
+HEARD_SECONDS = 5
 CHECK_SECONDS = 0.05  # how often NVFlare looks whether a task is done
 
 
@@ -37,6 +40,7 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         self.run, self.settings, self.centers = run, settings, centers
         self._round: dict[str, Any] = {"round": 0}
         self._said: list[str] = []
+        self._heard = threading.Event()  # set when the lead asked how far the job is
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Before the rounds: this process is the job's own."""
@@ -54,6 +58,8 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
             self._hand_over(job.folder, result, finished)
         except TooFewCenters as error:
             self._end(result, fl_ctx, "too few centers", str(error))
+        except SilentCenters as error:
+            self._end(result, fl_ctx, "silent", str(error), error.names)
         except UserError as error:
             self._end(result, fl_ctx, "stopped", str(error))
 
@@ -69,15 +75,17 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         """Tell the lead, when it asks, which round this is and who is missing."""
         super().handle_event(event_type, fl_ctx)
         if event_type == InfoCollector.EVENT_TYPE_GET_STATS:
+            self._heard.set()
             collector = fl_ctx.get_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR)
             if collector is not None:
                 collector.set_info(STATS, {**self._round, "said": list(self._said)})
 
     def _ask(self, study: Study, fl_ctx: FLContext, abort_signal: Signal) -> Any:
-        timeout = max(1, round(study.federation.timeout))
+        patience = [START_SECONDS]  # the first question waits for the centers' processes to start
 
         def ask(data: bytes, centers: Sequence[str]) -> dict[str, bytes]:
             found: dict[str, bytes] = {}
+            timeout = max(1, round(study.federation.timeout + (patience.pop() if patience else 0)))
 
             def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
                 result = client_task.result
@@ -114,8 +122,13 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         shutil.copytree(folder, result / "run", dirs_exist_ok=True)
         _write(result, {"outcome": "finished", "rounds": len(finished.history), "said": self._said})
 
-    def _end(self, result: Path, fl_ctx: FLContext, outcome: str, reason: str) -> None:
-        _write(result, {"outcome": outcome, "reason": reason, "said": self._said})
+    def _end(self, result: Path, fl_ctx: FLContext, outcome: str, reason: str, silent: Sequence[str] = ()) -> None:
+        self._say(reason)
+        try:
+            _write(result, {"outcome": outcome, "reason": reason, "said": self._said, "silent": list(silent)})
+        except OSError:  # a full disk: the lead can only be told while the job lives
+            self._heard.clear()
+            self._heard.wait(HEARD_SECONDS)
         self.system_panic(reason, fl_ctx)
 
 

@@ -36,6 +36,15 @@ FOLLOWED = "federation.json"  # in the checkpoint of a run folder: which run of 
 FILES = (store.RUN, store.STUDY, store.NUMBERS, store.NAMES, store.HISTORY, store.CHECKSUMS)
 
 
+@dataclass(frozen=True)
+class Absence:
+    """A center that is connected but does not answer is left out for a while, longer each time."""
+
+    until: float
+    wait: float
+    round: int  # after which it fell silent
+
+
 @dataclass
 class Following:
     """Where the lead stands; ``run`` names the run at the server and at the centers, ``job`` its present job."""
@@ -54,6 +63,14 @@ class Following:
     rounds: int = 0
     fruitless: int = 0
     told: set[str] = field(default_factory=set)
+    left_out: dict[str, Absence] = field(default_factory=dict)
+
+    def awaited(self) -> frozenset[str]:
+        """The centers that the next job should have."""
+        now = time.monotonic()
+        return frozenset(
+            name for name in self.expected if name not in self.left_out or self.left_out[name].until <= now
+        )
 
     def remember(self) -> None:
         """Write down what a resumed lead needs."""
@@ -103,7 +120,7 @@ def follow(lead: Following) -> store.Run:
 def _submit(lead: Following) -> None:
     """Wait for the centers, then submit the rest of the run."""
     sight = _gather(lead)
-    lead.among, lead.started = sight.centers & lead.expected, sight.started
+    lead.among, lead.started = sight.centers & lead.awaited(), sight.started
     with tempfile.TemporaryDirectory() as folder:
         lead.job = lead.line.submit(write_job(Path(folder) / "vedute", lead.run, lead.settings, sorted(lead.among)))
     lead.remember()
@@ -114,11 +131,12 @@ def _gather(lead: Following) -> Sight:
     limits, since = lead.study.federation, time.monotonic()
     while True:
         sight = lead.line.look()
-        missing = sorted(lead.expected - sight.centers)
-        if not missing:
+        awaited = lead.awaited()
+        missing = sorted(awaited - sight.centers)
+        enough = len(awaited) - len(missing) >= limits.minimum_centers
+        if not missing and enough:
             return sight
         waited = time.monotonic() - since
-        enough = len(lead.expected) - len(missing) >= limits.minimum_centers
         names = ", ".join(repr(name) for name in missing)
         if enough and waited >= limits.timeout:
             lead.say(f"not connected: {names}; going on with the centers that are there")
@@ -141,9 +159,10 @@ def _follow_job(lead: Following) -> store.Run | None:
             lead.line.abort(lead.job)
             break
         if status == "RUNNING":
-            _show(lead, lead.line.progress(lead.job))
-            if late := sorted((sight.centers & lead.expected) - lead.among):
-                lead.say(f"{', '.join(map(repr, late))} joined; going on from the last complete round with all")
+            told = lead.line.progress(lead.job)
+            _show(lead, told)
+            if ready := sorted((sight.centers & lead.awaited()) - lead.among):
+                lead.say(f"{', '.join(map(repr, ready))} joined; going on from the last complete round with all")
                 lead.line.abort(lead.job)
         time.sleep(POLL_SECONDS)
     found = _outcome(lead, lead.job)
@@ -187,11 +206,23 @@ def _outcome(lead: Following, job: str) -> store.Run | None:
         outcome = told.get("outcome")
         if outcome == "finished":
             return _take(lead, found[0].parent / "run")
-        if outcome == "too few centers":
+        if outcome == "silent":
+            _leave_out(lead, [str(name) for name in told.get("silent", [])])
+        elif outcome == "too few centers":
             lead.say(f"{told.get('reason')}; waiting for more")
         elif outcome == "stopped" and told.get("reason") != "the job was stopped":
             raise UserError(f"the server stopped the run: {told.get('reason')}")
         return None
+
+
+def _leave_out(lead: Following, silent: list[str]) -> None:
+    """A center that fell silent is awaited; one that is there and silent a second time is left out for a while."""
+    for name in silent:
+        lead.say(f"center {name!r} gave no answer")
+        last = lead.left_out.get(name)
+        again = last is not None and last.round == lead.rounds
+        wait = max(2.0 * last.wait, lead.study.federation.timeout) if again and last is not None else 0.0
+        lead.left_out[name] = Absence(time.monotonic() + wait, wait, lead.rounds)
 
 
 def _take(lead: Following, source: Path) -> store.Run:

@@ -28,8 +28,8 @@ from vedute.federation.nvflare.opening import Kit, check_port, held
 Say = Callable[[str], None]
 KEPT = re.compile(
     r"PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT"
-    r"|(OMP|OPENBLAS|MKL)_NUM_THREADS|(?i:(https?|no|grpc|all)_proxy)"
-)  # of the environment; NVFlare would let variables of its own override the kit
+    r"|(OMP|OPENBLAS|MKL|NPY)_\w+|(?i:(https?|no|grpc|all)_proxy)"
+)  # of the environment, what decides the last bits included; NVFlare would let variables of its own override the kit
 WAITS = (1, 2, 4, 8, 15, 30)  # seconds before another start
 LIVED = 60.0  # a process that lived this long had started well
 

@@ -1,0 +1,160 @@
+"""Real processes that die, hang, come late or lose their connection: the run ends in the model of its participation.
+
+Heartbeats and timeouts are short here; the rest is as in a hospital.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from contextlib import suppress
+
+import pytest
+
+from hospitals import CENTERS
+from machines import Cable, Machines, call_through, wait_until
+from participation import same_prior, with_participation
+from vedute.federation.store import load_run
+from vedute.privacy.ledger import read_ledger
+
+QUICK = "timeout = 10\nheartbeat = 4"
+ROUNDS = ("--rounds", "25", "--tol", "none", "--iterations", "5")
+LONGER = ("--rounds", "80", "--tol", "none", "--iterations", "5")  # enough for a process to start meanwhile
+
+
+def ends_like_its_participation(machines: Machines, lead) -> list[tuple[str, ...]]:
+    """Who took part in each round; the model must be that of a run without faults and with the same centers."""
+    lead.finish()
+    run = load_run(lead.out)
+    present = [record.centers for record in run.history]
+    assert [record.round for record in run.history] == list(range(1, run.model.settings.rounds + 1))
+    expected = with_participation(machines.shared, machines.nodes, run.model.settings, present)
+    same_prior(run.model.prior, expected.prior)
+    assert set(run.model.centers) == set(present[-1])
+    return present
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    found = Machines(tmp_path_factory.mktemp("faults"), federation=QUICK)
+    try:
+        found.start("server", *CENTERS)
+        yield found
+    finally:
+        found.close()
+
+
+def test_a_site_is_killed_and_the_lead_too(machines):
+    lead = machines.lead("killed", *ROUNDS)
+    lead.reach(3)
+    machines.kill("paris")
+    machines.start("paris")
+    lead.reach(8)
+    lead.kill()
+    resumed = machines.lead("killed", "--resume")
+    present = ends_like_its_participation(machines, resumed)
+    assert "'paris'" in lead.said()
+    assert all(set(names) == set(CENTERS) for names in present)
+
+
+def test_the_server_is_killed_and_restarted(machines):
+    lead = machines.lead("server", *ROUNDS)
+    lead.reach(4)
+    machines.kill("server")
+    machines.start("server")
+    present = ends_like_its_participation(machines, lead)
+    assert all(set(names) == set(CENTERS) for names in present)
+
+
+def test_a_site_never_answers_and_then_comes_back(machines):
+    lead = machines.lead("silent", *ROUNDS)
+    lead.reach(3)
+    machines.signal("zurich", signal.SIGSTOP)
+    try:
+        wait_until(lambda: "zurich" in lead.said(), "nobody is told that zurich is missing")
+        lead.reach(8)
+    finally:
+        machines.signal("zurich", signal.SIGCONT)
+    present = ends_like_its_participation(machines, lead)
+    assert ("nice", "paris") in present
+
+
+def test_a_site_joins_late(machines):
+    machines.kill("nice")
+    lead = machines.lead("late", *LONGER)
+    lead.reach(3)
+    assert "'nice'" in lead.said()
+    machines.start("nice")
+    present = ends_like_its_participation(machines, lead)
+    assert present[0] == ("paris", "zurich")
+    assert set(present[-1]) == set(CENTERS)
+
+
+def test_a_connection_is_cut_for_a_minute(tmp_path):
+    machines = Machines(tmp_path, federation=QUICK)
+    try:
+        cable = Cable(machines.port)
+        call_through(machines.kits["paris"], cable.port)
+        machines.start("server", *CENTERS)
+        lead = machines.lead("cut", *ROUNDS)
+        lead.reach(3)
+        cutting = threading.Thread(target=cable.cut, args=(60.0,))
+        cutting.start()
+        wait_until(lambda: "paris" in lead.said(), "nobody is told that paris is missing")
+        cutting.join()
+        present = ends_like_its_participation(machines, lead)
+        assert ("nice", "zurich") in present
+    finally:
+        machines.close()
+
+
+def fill(path):
+    """Write until the disk is full."""
+    with open(path, "wb", buffering=0) as ballast, suppress(OSError):
+        while True:
+            ballast.write(b"0" * 4096)
+
+
+def test_the_disk_of_the_server_is_full_for_a_while(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)], check=True)
+    machines = Machines(tmp_path / "hospitals", federation=QUICK, server_kit=disk / "server")
+    try:
+        machines.start("server", *CENTERS)
+        lead = machines.lead("full", *ROUNDS)
+        lead.reach(3)
+        fill(disk / "ballast")
+        wait_until(lambda: "No space" in lead.said(), "nobody is told of the full disk")
+        (disk / "ballast").unlink()
+        ends_like_its_participation(machines, lead)
+    finally:
+        machines.close()
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_budgets_are_spent_once_though_everything_dies(tmp_path):
+    table = 'policy = "center"\nepsilon = 80.0\ndelta = 1e-5'
+    machines = Machines(tmp_path, federation=f'{QUICK}\nscaling = "declared"', privacy=table)
+    try:
+        machines.start("server", *CENTERS)
+        lead = machines.lead("private", *ROUNDS)
+        lead.reach(4)
+        machines.kill("nice")
+        machines.kill("server")
+        machines.start("server", "nice")
+        lead.finish()
+        run = load_run(lead.out)
+        assert [set(record.centers) for record in run.history] == [set(CENTERS)] * 25
+        for center in CENTERS:
+            home = machines.nodes[center].parent / "vedute-home" / "ledgers" / center
+            (path,) = home.glob("ledger-*.jsonl")
+            entries = read_ledger(path)
+            assert [entry.key for entry in entries] == [f"fit, round {r}" for r in range(1, 26)]
+            seen = read_ledger(lead.out / f"ledger-{center}.jsonl")
+            assert [entry.release.values["update"].tobytes() for entry in seen] == [
+                entry.release.values["update"].tobytes() for entry in entries
+            ]
+    finally:
+        machines.close()
