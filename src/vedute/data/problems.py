@@ -26,19 +26,19 @@ class Problems:
         for line in str(error).split("\n"):
             self.add(line.removeprefix("  - "))
 
-    def raise_if_any(self, subject: str) -> None:
+    def raise_if_any(self, subject: str, shown: int = SHOWN) -> None:
         """Raise one :class:`UserError` about ``subject`` that lists every complaint."""
         if self.messages:
-            raise UserError(listed(subject, self.messages))
+            raise UserError(listed(subject, self.messages, shown))
 
 
-def listed(subject: str, messages: list[str]) -> str:
+def listed(subject: str, messages: list[str], shown: int = SHOWN) -> str:
     """One message that tells all complaints."""
     if len(messages) == 1:
         return messages[0]
-    lines = [f"{subject}: {len(messages)} problems", *(f"  - {message}" for message in messages[:SHOWN])]
-    if len(messages) > SHOWN:
-        lines.append(f"  - ... and {len(messages) - SHOWN} more")
+    lines = [f"{subject}: {len(messages)} problems", *(f"  - {message}" for message in messages[:shown])]
+    if len(messages) > shown:
+        lines.append(f"  - ... and {len(messages) - shown} more")
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from vedute.core.params import Array
 from vedute.data.check import CheckReport, check
 from vedute.data.fingerprint import Fingerprint
 from vedute.data.names import name_problems
-from vedute.data.problems import Problems, nearest, some
+from vedute.data.problems import SHOWN, Problems, nearest, some
 from vedute.data.resolve import View, resolve_pools, resolve_views
 from vedute.data.settings import FederationSettings, PrivacySettings, parse_privacy
 from vedute.data.stream import Bounds, Chunk, Pool, stream
@@ -34,6 +34,7 @@ class Folding(Protocol):
 
 
 F = TypeVar("F", bound=Folding)
+EVERY = 10_000  # complaints to a center, which mends its files without the study's author beside it
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Study:
         if "privacy" in raw:
             own = parse_privacy(parser.table(raw, "privacy", "[privacy]"), problems, home.name)
             said = replace(said, privacy=own)
-        return _resolved(said, problems, every_view=False)
+        return _resolved(said, problems, every_view=False, shown=EVERY)
 
     @property
     def centers(self) -> tuple[str, ...]:
@@ -194,12 +195,12 @@ def _require_columns(said: StudyText, problems: Problems) -> None:
             problems.add(f"{said.path.name}: [views.{name}] names no columns; a shared study must: columns = [...]")
 
 
-def _resolved(said: StudyText, problems: Problems, every_view: bool = True) -> Study:
+def _resolved(said: StudyText, problems: Problems, every_view: bool = True, shown: int = SHOWN) -> Study:
     views = resolve_views(said, problems, every_view)
     pools = resolve_pools(said, views, problems)
     if not any(pool.files for pool in pools) and said.sources and not problems.messages:
         problems.add(f"{said.path.name}: no view has a file; name them under [files]")
-    problems.raise_if_any(str(said.path))
+    problems.raise_if_any(str(said.path), shown)
     return Study(said.path, said.text, said.name, said.components, views, pools, said.privacy, said.federation)
 
 

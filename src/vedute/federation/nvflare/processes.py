@@ -99,7 +99,7 @@ def engine(kit: Kit) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         command(kit),
         cwd=kit.path,
-        env=environment(os.environ),
+        env=environment(os.environ, kit.file.role),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -129,7 +129,10 @@ def command(kit: Kit) -> list[str]:
     return words
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What the engine sees of the environment."""
+def environment(given: Mapping[str, str], role: str) -> dict[str, str]:
+    """What the engine sees of the environment.
+
+    NVFlare keeps the errors of a job for whoever asks: a center's must not quote an exception, which may quote data.
+    """
     kept = {name: value for name, value in given.items() if KEPT.fullmatch(name)}
-    return {**kept, "PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "ERROR"}
+    return {**kept, "PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "ERROR", "NVFLARE_SECURE_LOGGING": str(role == "center")}
