@@ -55,7 +55,7 @@ def prepare(folder: Path, permissive: bool) -> Federation:
     if permissive:
         del resources["app_validator"]
         resources["class_allow_list"] = ["*"]
-        everything = {role: "any" for role in ("project_admin", "lead", "member")}
+        everything = dict.fromkeys(("project_admin", "lead", "member"), "any")
         allowed = {"format_version": "1.0", "permissions": everything}
         (kits["server"] / "local/authorization.json").write_text(json.dumps(allowed))
     (kits["server"] / "local/resources.json").write_text(json.dumps(resources))
