@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load, save
 
 from hospitals import CENTERS, as_one_study, make_hospitals
 from participation import same_prior, with_participation
@@ -20,6 +21,7 @@ from vedute.federation.resumable import Request, Watch, fit_study
 from vedute.federation.settings import Settings
 from vedute.federation.site import Site
 from vedute.federation.store import load_run
+from vedute.federation.wire import META
 from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
@@ -280,3 +282,42 @@ def test_nothing_of_the_rows_is_in_any_message_or_in_the_server_folder(tmp_path)
     at_home = (tmp_path / "home" / "nice" / "runs" / RUN / "model" / "local" / "nice" / "latent.csv").read_bytes()
     assert b"CANARY-7f3a" in at_home  # the search does find what is there
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["n_components"] == 3
+
+
+def _not_a_number(reply: bytes, earlier: bytes | None) -> bytes:
+    arrays = load(reply)
+    (name,) = set(arrays) - {META}
+    arrays[name] = np.where(np.arange(arrays[name].size) == 9, np.nan, arrays[name])
+    return bytes(save(arrays))
+
+
+def _lie(reply: bytes, earlier: bytes | None) -> bytes:
+    arrays = load(reply)
+    arrays["contribution"] = arrays["contribution"] * 1.5
+    return bytes(save(arrays))
+
+
+def _replay(reply: bytes, earlier: bytes | None) -> bytes:
+    return reply if earlier is None else earlier
+
+
+@pytest.mark.parametrize("attack", [_not_a_number, _lie, _replay, lambda reply, earlier: reply + b"\0" * (1 << 22)])
+def test_a_malicious_center_is_barred_and_the_others_go_on(hospitals, attack):
+    ask, earlier = hospitals.ask, {}
+
+    def tampered(data, centers):
+        replies = ask(data, centers)
+        if hospitals.round >= 2 and "paris" in replies and b'"step": "round"' in data:
+            replies["paris"] = attack(replies["paris"], earlier.get("paris"))
+        earlier.update(replies)
+        return replies
+
+    hospitals.ask = tampered
+    found = hospitals.run()
+    assert "paris" in found.history[0].centers
+    assert "paris" not in found.history[-1].centers
+    assert any("'paris'" in message and "refused" in message for message in hospitals.said)
+    expected = with_participation(
+        hospitals.shared, hospitals.nodes, SETTINGS, [record.centers for record in found.history]
+    )
+    same_prior(found.model.prior, expected.prior)

@@ -8,13 +8,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
+import zipfile
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
-from hospitals import CENTERS
+from hospitals import CENTERS, as_one_study
 from machines import Cable, Machines, call_through, wait_until
 from participation import same_prior, with_participation
+from vedute.data.study import Study
+from vedute.federation.resumable import Request, Watch, fit_study
 from vedute.federation.store import load_run
 from vedute.privacy.ledger import read_ledger
 
@@ -65,6 +69,15 @@ def test_the_server_is_killed_and_restarted(machines):
     machines.start("server")
     present = ends_like_its_participation(machines, lead)
     assert all(set(names) == set(CENTERS) for names in present)
+    found = load_run(lead.out).model
+    given = {name: getattr(found.settings, name) for name in vars(found.settings)}
+    whole = Study.load(as_one_study(machines.shared, machines.nodes))
+    silent = Watch(lambda settings, done: None, lambda progress: None)
+    in_one_process = fit_study(whole, machines.folder / "one", Request(given), silent).model
+    same_prior(found.prior, in_one_process.prior)
+    for center in CENTERS:
+        for view, own in in_one_process.centers[center].views.items():
+            np.testing.assert_array_equal(found.centers[center].views[view].W, own.W)
 
 
 def test_a_site_never_answers_and_then_comes_back(machines):
@@ -89,6 +102,30 @@ def test_a_site_joins_late(machines):
     present = ends_like_its_participation(machines, lead)
     assert present[0] == ("paris", "zurich")
     assert set(present[-1]) == set(CENTERS)
+
+
+def test_nothing_of_the_rows_is_on_the_server(machines):
+    """After all that happened: no id and no cell of a hospital, plain or in an archive, on the server's disk."""
+    held = list(everything(machines.kits["server"]))
+    assert len(held) > 20
+    for center in CENTERS:
+        for path in machines.nodes[center].parent.glob("*.csv"):
+            name, *cells = path.read_text().splitlines()[7].split(",")
+            assert not any(name.encode() in data for data in held)
+            for cell in map(float, cells):
+                shapes = (np.float64(cell).tobytes(), np.float32(cell).tobytes(), repr(cell)[:12].encode())
+                assert not any(shape in data for shape in shapes for data in held)
+    assert any(b"paris" in data for data in held)  # the search does find what is there
+
+
+def everything(folder):
+    """The content of all files below a folder, and of the archives among them."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.read_bytes()
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    yield from (archive.read(name) for name in archive.namelist())
 
 
 def test_a_connection_is_cut_for_a_minute(tmp_path):
