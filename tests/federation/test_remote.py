@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load, save
 
 from hospitals import CENTERS, as_one_study, make_hospitals
 from participation import same_prior, with_participation
+from vedute.cli.app import run
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.conductor import Job, SilentCenters, TooFewCenters, conduct
@@ -100,6 +102,19 @@ def test_same_bits_as_in_one_process(tmp_path, scaling):
     same_prior(at_home.prior, expected.model.prior)
     latent = (tmp_path / "home" / "nice" / "runs" / RUN / "model" / "local" / "nice" / "latent.csv").read_text()
     assert latent == (tmp_path / "one" / "local" / "nice" / "latent.csv").read_text()
+
+
+def test_a_hospital_uses_its_model_with_its_node_file(hospitals, tmp_path):
+    hospitals.run()
+    model = tmp_path / "home" / "nice" / "runs" / RUN / "model"
+    node = hospitals.nodes["nice"]
+    for command in ("project", "impute", "harmonise", "score"):
+        assert run([command, str(model), str(node), "--out", str(tmp_path / f"{command}.csv")]) == 0
+    projected = pd.read_csv(tmp_path / "project.csv")
+    kept = pd.read_csv(model / "local" / "nice" / "latent.csv")
+    np.testing.assert_array_equal(projected["component1"], kept["component1"])
+    assert run(["report", str(model), "--out", str(tmp_path / "report.html")]) == 0
+    assert run(["report", str(tmp_path / "run"), "--out", str(tmp_path / "server.html")]) == 0
 
 
 def test_the_paper_preset_too(hospitals):

@@ -18,7 +18,7 @@ from vedute.core.params import Array
 from vedute.data.study import Study
 from vedute.data.writers import table_suffix, table_writer
 from vedute.errors import UserError
-from vedute.federation.store import load_run
+from vedute.federation.store import STUDY, load_run
 
 OPEN_FILES = 256  # at once: systems allow a process about a thousand
 Columns = Mapping[str, tuple[str, ...]]
@@ -29,7 +29,7 @@ def ready(run: Path, study: Path, out: Path, using: str, force: bool) -> Applica
     """The model and the study, after a look at where the results shall go."""
     refuse_existing(out, force)
     model = load_run(run).model
-    loaded = Study.load(study)
+    loaded = Study.load_for(study, run / STUDY)  # a hospital has a node file instead of a study of its own
     inputs = [loaded.path, *(table.path for pool in loaded.pools for table in pool.tables)]
     if out.exists() and any(path.exists() and path.samefile(out) for path in (*inputs, run)):
         raise UserError(f"{out}: is what the command reads from; choose another --out")

@@ -78,6 +78,14 @@ class Study:
         return _resolved(said, problems)
 
     @classmethod
+    def load_for(cls, path: str | PathLike[str], shared: Path) -> Study:
+        """A study file, or the node file of one center of a federation, which the ``shared`` study completes."""
+        home = Path(path)
+        if home.is_file() and shared.is_file() and "center" in read_toml(home)[1]:
+            return cls.load_node(shared, home)
+        return cls.load(home)
+
+    @classmethod
     def load_node(cls, path: str | PathLike[str], node: str | PathLike[str]) -> Study:
         """The shared part of a study with the files of one center, as its ``node.toml`` tells; its [privacy] wins."""
         problems = Problems()
