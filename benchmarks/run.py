@@ -21,8 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from vedute import FederatedPPCA
 from vedute.core.layout import Layout
-from vedute.core.stats import from_rows
 from vedute.datasets import make_sd
+from vedute.federation.fitting import fold
+from vedute.federation.settings import Settings
 from vedute.scenarios import split
 
 HERE = Path(__file__).parent
@@ -111,7 +112,7 @@ def million() -> list[Row]:
     whole = {k: X[:, cols] for k, cols in layout.slices.items()}
     gram = best_of(lambda: X.T @ X)
     pca = best_of(lambda: PCA(6, svd_solver="covariance_eigh").fit(X))
-    statistics = best_of(lambda: from_rows(layout, whole))
+    statistics = best_of(lambda: fold({"all": layout}, {"all": whole}, Settings(6)))
     ours = best_of(lambda: fit(dealt(X), 6), 2)
     per_round = rounds_alone(X) / rounds_alone(draw(10_000))
     return [

@@ -72,7 +72,8 @@ def open_source(centers: Mapping[str, Any] | Study, settings: Settings, ranges: 
         ranges = rows.study.ranges if ranges is None else ranges
         read = read_study(rows.study, settings)[2]
     else:
-        read = {name: fold(layout.restrict(table.views), table.views, settings) for name, table in rows.tables.items()}
+        tables = {name: table.views for name, table in rows.tables.items()}
+        read = fold({name: layout.restrict(views) for name, views in tables.items()}, tables, settings)
     inspect_centers(layout, {name: part.statistics for name, part in read.items()}, columns)
     return Source(layout, columns, read, ranges, rows)
 

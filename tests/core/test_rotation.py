@@ -95,16 +95,16 @@ def test_starts_and_priors_inside_the_span_add_no_directions():
     inside = statistics.factor[:Q].T[None]
     start = type(start)(statistics.mean, inside, start.sigma2, start.m)
     turned = turn(rotation, prior, start)
-    assert turned.bases["v0"].size == rotation.bases["v0"].shape[1]
+    assert turned.bases["v0"].size == len(rotation.bases["v0"])
     for basis in turn(rotation, prior, some_state(layout, Q)).bases.values():
-        both = np.hstack([basis.Q, basis.E])
-        assert np.allclose(both.T @ both, np.eye(basis.size), atol=1e-12)
+        both = np.vstack([basis.Q, basis.E])
+        assert np.allclose(both @ both.T, np.eye(basis.size), atol=1e-12)
 
 
 def test_one_row_is_enough_for_a_basis():
     statistics = statistics_of(wide(n=1))
     rotation = find_rotation(statistics, Q)
-    assert rotation.bases["v0"].shape == (90, 1)
+    assert rotation.bases["v0"].shape == (1, 90)
 
 
 def test_a_basis_stays_orthonormal_when_vectors_nearly_agree():
@@ -116,5 +116,5 @@ def test_a_basis_stays_orthonormal_when_vectors_nearly_agree():
         away = some_state(layout, Q)
         near = type(away)(prior.mu + gap * away.mu, prior.W + gap * away.W, away.sigma2, away.m)
         for basis in turn(rotation, prior, near).bases.values():
-            both = np.hstack([basis.Q, basis.E])
-            assert np.allclose(both.T @ both, np.eye(basis.size), atol=1e-12)
+            both = np.vstack([basis.Q, basis.E])
+            assert np.allclose(both @ both.T, np.eye(basis.size), atol=1e-12)

@@ -129,6 +129,13 @@ class _Moments:
         self.sum += sums
         self.scatter += products
 
+    def absorb(self, other: _Moments) -> None:
+        """Fold in the moments of other rows, brought about this shift."""
+        gap = other.shift - self.shift
+        cross = np.outer(gap, other.sum)
+        products = other.scatter + cross + cross.T + other.n * np.outer(gap, gap)
+        self.add_products(other.n, other.sum + other.n * gap, products)
+
     def finish(self) -> tuple[int, Array, Array]:
         """Number, mean and factor of the centred scatter."""
         scatter = self.scatter - np.outer(self.sum, self.sum) / self.n
@@ -171,6 +178,22 @@ class Accumulator:
         block = np.ones((min(n, self._block_rows), self.layout.total + 1))  # the last column stays one
         for start in range(0, n, self._block_rows):
             self._take(block, *self._fill(block, views, start))
+
+    def absorb(self, other: Accumulator) -> None:
+        """Fold in the rows that another accumulator of the same layout has read; that one is then used up."""
+        np.fmin(self.low, other.low, out=self.low)
+        np.fmax(self.high, other.high, out=self.high)
+        self._masks = other._masks | self._masks
+        for key, moments in other._moments.items():
+            if key in self._moments:
+                self._moments[key].absorb(moments)
+            else:
+                self._moments[key] = moments
+        for key, parts in other._loose.items():
+            self._loose.setdefault(key, []).extend(parts)
+        self._loose_bytes += other._loose_bytes
+        if self._loose_bytes > LOOSE_BYTES:
+            self._tidy()
 
     def _fill(self, block: Array, views: Mapping[str, Array], start: int) -> tuple[int, Array | None]:
         """Copy rows into a block, less the shift of complete rows where it is known already."""

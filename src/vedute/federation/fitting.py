@@ -20,8 +20,10 @@ from vedute.federation.center import Center, make_center
 from vedute.federation.loop import Progress, rounds
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
+from vedute.federation.threads import in_threads
 
 FIRST_NOISE = (2.25, 0.625)  # weak inverse-gamma prior on sigma2 in round 1, as the authors' code has it
+PIECE_ROWS = 1 << 15  # rows in memory that one thread folds at a time
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,23 @@ class Folded:
     fingerprint: str = ""  # of the rows, where they came from files
 
 
-def fold(layout: Layout, views: Mapping[str, Array], settings: Settings) -> Folded:
-    """Read rows that are in memory."""
-    accumulator = Accumulator(layout, extremes=needs_extremes(settings))
-    accumulator.add(views)
-    return folded(accumulator)
+def fold(layouts: Mapping[str, Layout], tables: Mapping[str, Mapping[str, Array]], settings: Settings) -> dict[str, Folded]:
+    """Read rows that are in memory, center by center, in pieces on several threads."""
+
+    def read(piece: tuple[str, int]) -> tuple[str, Accumulator]:
+        name, start = piece
+        accumulator = Accumulator(layouts[name], extremes=needs_extremes(settings))
+        accumulator.add({view: rows[start : start + PIECE_ROWS] for view, rows in tables[name].items()})
+        return name, accumulator
+
+    lengths = {name: len(next(iter(views.values()))) for name, views in tables.items()}
+    found: dict[str, Accumulator] = {}
+    for name, part in in_threads(read, [(name, at) for name, n in lengths.items() for at in range(0, n, PIECE_ROWS)]):
+        if name in found:
+            found[name].absorb(part)
+        else:
+            found[name] = part
+    return {name: folded(accumulator) for name, accumulator in found.items()}
 
 
 def folded(accumulator: Accumulator) -> Folded:
@@ -89,10 +103,12 @@ def prepare(
     """Agree on the scaling and make the centers ready for round 1."""
     check_components(layout, settings)
     scalers = _scalers(layout, read, settings, ranges)
-    centers = tuple(
-        make_center(name, scalers[name].apply(part.statistics), settings.n_components, settings.iterations_of(name))
-        for name, part in sorted(read.items())
-    )
+
+    def make(name: str) -> Center:
+        scaled = scalers[name].apply(read[name].statistics)
+        return make_center(name, scaled, settings.n_components, settings.iterations_of(name))
+
+    centers = tuple(in_threads(make, sorted(read)))
     return Ready(layout, centers, scalers, starting_prior(layout, settings, prior))
 
 
