@@ -77,7 +77,7 @@ def subject_mae(subjects: int, epsilon: float | None, seed: int, sds: float, bou
     read = {}
     for c in range(3):
         rows, name = part(views, slice(c * subjects, (c + 1) * subjects)), f"center{c}"
-        read[name] = fold(ranges.layout, rows, settings)
+        read |= fold(ranges.layout, {name: rows}, settings)
         if epsilon is not None:
             policy = SubjectPrivacy(epsilon, DELTA, bound=bound)
             statistics = noised(rows, ranges, policy, SeededNoise(seed, name))
@@ -114,9 +114,8 @@ def paper_run(centers: int, policy: PaperPrivacy, seed: int, rounds: int = 100) 
     n = len(next(iter(views.values())))
     order = np.random.default_rng(seed).permutation(n)
     test, train = order[: n // 3], np.array_split(order[n // 3 :], centers)
-    read = {
-        f"center{c}": fold(layout, {k: v[rows] for k, v in views.items()}, settings) for c, rows in enumerate(train)
-    }
+    dealt = {f"center{c}": {k: v[rows] for k, v in views.items()} for c, rows in enumerate(train)}
+    read = fold(layout, dealt, settings)
     ready = prepare(layout, read, settings)
     priors = paper_rounds(ready, settings, policy, seed)
     held_out = {name: view[test] for name, view in views.items()}

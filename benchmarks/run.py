@@ -112,7 +112,7 @@ def million() -> list[Row]:
     whole = {k: X[:, cols] for k, cols in layout.slices.items()}
     gram = best_of(lambda: X.T @ X)
     pca = best_of(lambda: PCA(6, svd_solver="covariance_eigh").fit(X))
-    statistics = best_of(lambda: fold({"all": layout}, {"all": whole}, Settings(6)))
+    statistics = best_of(lambda: fold(layout, {"all": whole}, Settings(6)))
     ours = best_of(lambda: fit(dealt(X), 6), 2)
     per_round = rounds_alone(X) / rounds_alone(draw(10_000))
     return [

@@ -163,7 +163,7 @@ class FederatedPPCA(BaseEstimator):
         self.centers_ = dict(model.centers)
         shared = next(iter(model.scalers.values()))
         self.scaler_ = dict(model.scalers) if model.settings.scaling == "center-minmax" else shared
-        self.history_ = [asdict(record) for record in outcome.history]
+        self.history_ = [dict(vars(record)) for record in outcome.history]
         self.n_rounds_ = len(outcome.history)
         self.converged_ = outcome.converged
         self.n_features_in_ = model.layout.total

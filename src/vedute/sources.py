@@ -72,8 +72,7 @@ def open_source(centers: Mapping[str, Any] | Study, settings: Settings, ranges: 
         ranges = rows.study.ranges if ranges is None else ranges
         read = read_study(rows.study, settings)[2]
     else:
-        tables = {name: table.views for name, table in rows.tables.items()}
-        read = fold({name: layout.restrict(views) for name, views in tables.items()}, tables, settings)
+        read = fold(layout, {name: table.views for name, table in rows.tables.items()}, settings)
     inspect_centers(layout, {name: part.statistics for name, part in read.items()}, columns)
     return Source(layout, columns, read, ranges, rows)
 

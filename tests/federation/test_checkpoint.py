@@ -26,7 +26,7 @@ def centers(settings: Settings, wide: bool = False, holes: bool = True) -> tuple
         views = {name: np.where(rng.random(rows.shape) < 0.05, np.nan, rows) for name, rows in views.items()}
     dealt, _ = split(views, groups, 3, "K", random_state=0)
     layout = Layout(tuple(views), tuple(rows.shape[1] for rows in views.values()))
-    return layout, {name: fold(layout.restrict(own), own, settings) for name, own in dealt.items()}
+    return layout, fold(layout, dealt, settings)
 
 
 def snapshot(ready: Ready, progress: Progress) -> Snapshot:

@@ -111,7 +111,7 @@ def test_rows_in_chunks_and_rows_at_once_give_the_same_sums():
     fitted = FederatedPPCA(2, random_state=0).fit(centers)
     settings = fitted.model_.settings
     layout = fitted.model_.layout
-    statistics = {name: fold(layout.restrict(views), views, settings).statistics for name, views in centers.items()}
+    statistics = {name: part.statistics for name, part in fold(layout, centers, settings).items()}
 
     def read(make, parts):
         found = {}

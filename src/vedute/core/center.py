@@ -229,10 +229,11 @@ def _fit_complete(bunch: Bunch, prior: StackedPrior, start: State, iterations: i
     """The same for the paper's iteration on complete data, where all centers and views fit into the same operations."""
     padded = bunch.once(complete.pad)
     fixed = complete.begin_round(bunch, padded, prior)
-    W, sigma2 = padded.spread(start.W), start.sigma2
+    W, sigma2 = padded.spread(start.W), start.sigma2[..., None, None]
     for _ in range(iterations):
         before = sigma2
-        W, sigma2, shift, H = complete.iterate(fixed, W, sigma2)
+        W, sigma2, rest, H = complete.iterate(fixed, W, sigma2)
         sigma2 = np.maximum(sigma2, SIGMA2_FLOOR)
-    cov = before[:, bunch.class_view, None, None] * H[:, bunch.class_view]
-    return State(prior.mu - padded.gather(shift), padded.gather(W), sigma2, np.zeros_like(start.m), cov)
+    mu = prior.mu + padded.gather((fixed.v - rest)[:, :, 0])
+    cov = (before * H)[:, bunch.class_view]
+    return State(mu, padded.gather(W), sigma2[..., 0, 0], np.zeros_like(start.m), cov)

@@ -52,16 +52,16 @@ def pad(bunch: Bunch) -> Padded:
 
 @dataclass(frozen=True)
 class Round:
-    """What does not change during a round."""
+    """What does not change during a round; shaped so that it multiplies (B, K, d, q) arrays as it is."""
 
     S: Array  # (B, K d, K d)
-    v: Array  # (B, K, d): mean of the rows less mu~
-    N: Array  # (B, 1)
+    v: Array  # (B, K, 1, d): mean of the rows less mu~
+    N: Array  # (B, 1, 1)
     W: Array  # (1, K, d, q): the prior's W~
-    precision_mu: Array  # (K,)
-    precision_W: Array  # (K,)
-    squares: Array  # (B, K): trace of the scatter plus 2 beta
-    cells: Array  # (B, K): N d_k + 2 (alpha + 1)
+    precision_mu: Array  # (K, 1, 1)
+    precision_W: Array  # (K, 1, 1)
+    squares: Array  # (B, K, 1, 1): trace of the scatter plus 2 beta
+    cells: Array  # (B, K, 1, 1): N d_k + 2 (alpha + 1)
     eye: Array  # (q, q)
 
 
@@ -69,45 +69,49 @@ def begin_round(bunch: Bunch, padded: Padded, prior: StackedPrior) -> Round:
     """Lay out the prior of a round."""
     return Round(
         padded.S,
-        padded.mean - padded.spread(prior.mu),
-        bunch.n[:, :1],
+        (padded.mean - padded.spread(prior.mu))[:, :, None],
+        bunch.n[..., None],
         padded.spread(prior.W),
-        prior.precision_mu,
-        prior.precision_W,
-        padded.squares + 2.0 * prior.beta,
-        bunch.cells + 2.0 * (prior.alpha + 1.0),
+        prior.precision_mu[:, None, None],
+        prior.precision_W[:, None, None],
+        (padded.squares + 2.0 * prior.beta)[..., None, None],
+        (bunch.cells + 2.0 * (prior.alpha + 1.0))[..., None, None],
         np.eye(prior.W.shape[-1]),
     )
 
 
 def iterate(fixed: Round, W: Array, sigma2: Array) -> tuple[Array, Array, Array, Array]:
-    """One local iteration (Appendix A): W (B, K, d, q), sigma2 (B, K), and mu~ - mu and H on the way."""
+    """One local iteration (Appendix A): W (B, K, d, q) and sigma2 (B, K, 1, 1); on the way H and the mean less mu."""
     B, K, d, q = W.shape
-    N, v, eye = fixed.N, fixed.v, fixed.eye
+    N, v = fixed.N, fixed.v
     hold = sigma2 * fixed.precision_mu
-    doubt = (hold / (N + hold))[..., None, None]  # how far mu~ is believed, against the mean of the rows
-    BW = W / sigma2[..., None, None]
+    doubt = hold / (N[:, None] + hold)  # how far mu~ is believed, against the mean of the rows
+    BW = W / sigma2
     G = W.mT @ BW
     both = np.empty((B, K + 1, q, q))
-    np.add(eye, doubt * G, out=both[:, :K])
-    np.add(eye, G.sum(axis=1), out=both[:, K])
+    np.multiply(doubt, G, out=both[:, :K])
+    np.add.reduce(G, axis=1, out=both[:, K])
+    both += fixed.eye
     inverses = np.linalg.inv(both)
-    x_view = doubt * ((v[..., None, :] @ BW) @ inverses[:, :K])
-    shift = (doubt - 1.0)[..., 0] * (v - (W @ x_view.mT)[..., 0])  # mu~ - mu
-    rest = v + shift
+    pulled = (v @ BW @ inverses[:, :K]) @ W.mT
+    rest = doubt * v + (doubt - doubt * doubt) * pulled  # the mean of the rows less mu
 
     Pinv = inverses[:, K]
     A = BW.reshape(B, K * d, q) @ Pinv
-    flat = rest.reshape(B, K * d, 1)
-    x = flat.mT @ A
-    SA = fixed.S @ A
-    Nx = N[..., None] * x
-    TX = (SA + flat * Nx).reshape(B, K, d, q)
-    XX = N[..., None] * Pinv + A.mT @ SA + x.mT * Nx
+    flat = rest.reshape(B, 1, K * d)
+    x = flat @ A
+    x *= N
+    TX = fixed.S @ A
+    TX += flat.mT * x
+    XX = A.mT @ TX
+    XX += N * Pinv
 
-    ridge = (sigma2 * fixed.precision_W)[..., None, None]
-    H = np.linalg.inv(XX[:, None] + ridge * eye)
-    new_W = (TX + ridge * fixed.W) @ H
-    residual = (new_W * (ridge * (fixed.W - new_W) - TX)).reshape(B, K, d * q).sum(axis=2)
-    residual += fixed.squares + N * (rest * rest).sum(axis=2)
-    return new_W, residual / fixed.cells, shift, H
+    ridge = sigma2 * fixed.precision_W
+    held = ridge * fixed.W
+    TX = TX.reshape(B, K, d, q)
+    H = np.linalg.inv(XX[:, None] + ridge * fixed.eye)
+    new_W = (TX + held) @ H
+    TX += ridge * new_W - held
+    told = np.vecdot(new_W.reshape(B, K, d * q), TX.reshape(B, K, d * q))
+    squares = fixed.squares + N[:, None] * (rest @ rest.mT) - told[..., None, None]
+    return new_W, squares / fixed.cells, rest, H

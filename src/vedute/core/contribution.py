@@ -81,12 +81,13 @@ def contributions(
         var_mu, var_W, mu_gain = np.zeros_like(sq_mu), np.zeros_like(sq_W), np.ones_like(sq_mu)
         var_m = sq_x = np.zeros((len(sq_mu), q, q))
         precision, log_sigma2 = 1.0 / state.sigma2, np.log(state.sigma2)
+    turned = turns - np.eye(q)
     found = []
     for c in range(len(d_mu)):
         views = {
             name: ViewContribution(
                 1.0, seen[c, cols], d_mu[c, cols], d_W[c, cols], sq_mu[c, k], sq_W[c, k], var_mu[c, k], var_W[c, k],
-                turns[c] - np.eye(turns.shape[-1]), mu_gain[c, k], precision[c, k], log_sigma2[c, k], gain[c, k],
+                turned[c], mu_gain[c, k], precision[c, k], log_sigma2[c, k], gain[c, k],
             )
             for k, (name, cols) in enumerate(bunch.layout.slices.items())
         }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf, log, sqrt
 
 import numpy as np
 from scipy.special import digamma, zeta
@@ -53,11 +54,13 @@ def master_step(prior: GlobalPrior, total: Contribution, rule: MasterRule) -> tu
     """The next global prior; a view that nobody contributed to this round keeps its prior, but for the origin."""
     # The mean of the m_c belongs into mu~. EM would bring it there too, but in a thousand rounds. It is a new origin of
     # the latent space, so it moves all views, those without a contribution too.
-    shift = total.m / total.centers if rule.case_mix else np.zeros(prior.q)
-    views = {}
-    for name, old in prior.views.items():
-        step = _view_step(old, total.views[name], rule) if name in total.views else old
-        views[name] = replace(step, mu=step.mu + old.W @ shift)
+    views = {
+        name: _view_step(old, total.views[name], rule) if name in total.views else old
+        for name, old in prior.views.items()
+    }
+    if rule.case_mix:
+        shift = total.m / total.centers
+        views = {name: replace(step, mu=step.mu + prior.views[name].W @ shift) for name, step in views.items()}
     tau2 = _tau2(prior, total, rule)
     if not rule.expand:
         return GlobalPrior(views, tau2), None
@@ -209,25 +212,32 @@ def change(old: GlobalPrior, new: GlobalPrior) -> float:
     Standard deviations are compared with the spread of the data that they describe, so that one which tends to zero
     does not keep the rounds going.
     """
-    found = [abs(np.sqrt(new.tau2) - np.sqrt(old.tau2)) / np.sqrt(1.0 + new.tau2)]
+    found = [abs(sqrt(new.tau2) - sqrt(old.tau2)) / sqrt(1.0 + new.tau2)]
     for name, b in new.views.items():
         a = old.views[name]
-        loading = max(float(np.sqrt(np.mean(b.W**2))), TINY)
-        spread = max(float(np.sqrt(np.sum(b.W**2) / len(b.mu) + b.sigma2)), TINY)
-        found.append(float(np.linalg.norm(b.mu - a.mu) / np.sqrt(len(b.mu))) / spread)
-        found.append(_outer_change(a.W, b.W))
+        relative, length2 = _outer_change(a.W, b.W)
+        loading = max(sqrt(length2 / b.W.size), TINY)
+        spread = max(sqrt(length2 / len(b.mu) + b.sigma2), TINY)
+        gap = b.mu - a.mu
+        found.append(sqrt(gap @ gap / len(gap)) / spread)
+        found.append(relative)
         found.append(_sd_change(a.sigma2_mu, b.sigma2_mu) / spread)
         found.append(_sd_change(a.sigma2_W, b.sigma2_W) / loading)
-        found.append(abs(np.log(b.sigma2 / a.sigma2)) if a.n_centers > 0 else np.inf)
+        found.append(abs(log(b.sigma2 / a.sigma2)) if a.n_centers > 0 else inf)
     return float(max(found))
 
 
 def _sd_change(old: float, new: float) -> float:
-    return 0.0 if old == new else abs(float(np.sqrt(new) - np.sqrt(old)))
+    return 0.0 if old == new else abs(sqrt(new) - sqrt(old))
 
 
-def _outer_change(a: Array, b: Array) -> float:
-    """|b b' - a a'| / |b b'| from q x q products only: b b' - a a' = [b - a, a] [b, b - a]'."""
-    left, right = np.hstack([b - a, a]), np.hstack([b, b - a])
-    gap = np.sum((left.T @ left) * (right.T @ right))
-    return float(np.sqrt(max(gap, 0.0)) / max(float(np.linalg.norm(b.T @ b)), TINY))
+def _outer_change(a: Array, b: Array) -> tuple[float, float]:
+    """|b b' - a a'| / |b b'| and |b|^2 from q x q products only: b b' - a a' = g b' + a g' with g = b - a."""
+    q = a.shape[1]
+    both = np.hstack([a, b - a])
+    products = both.T @ both
+    aa, ag, gg = products[:q, :q], products[:q, q:], products[q:, q:]
+    bg = ag + gg
+    bb = aa + ag.T + bg
+    gap = float((gg * (aa + bb) + 2.0 * ag * bg.T).sum())
+    return sqrt(max(gap, 0.0)) / max(sqrt(float((bb * bb).sum())), TINY), float(np.trace(bb))

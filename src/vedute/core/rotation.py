@@ -54,7 +54,7 @@ def find_rotation(statistics: Statistics, q: int) -> Rotation | None:
 
 
 def _orthonormal(vectors: Array) -> Array:
-    """Orthonormal rows with the span of the given ones, by Householder's reflections, block by block of the features."""
+    """Orthonormal rows with the span of the given ones, by Householder's reflections, block by block of features."""
     m, d = vectors.shape
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     width = max(BLOCK, 2 * m)

@@ -164,9 +164,9 @@ def _random_start(center: Center, prior: StackedPrior, plan: Plan) -> State:
         W[columns] = rng.uniform(-2.0, 2.0, (layout.sizes[k], plan.q))
         sigma2[k] = rng.uniform(0.1, 0.5)
     given = (prior.precision_W > 0)[layout.view_of, None]
-    W = np.where(given, prior.W[0], W) * _free(layout, plan)
+    start = _freed(np.where(given, prior.W[0], W), layout, plan)
     sigma2 = np.where(prior.precision_W > 0, prior.beta / np.maximum(prior.alpha, 1e-12), sigma2)
-    return State(_feature_means(center.statistics)[None], W[None], sigma2[None], np.zeros((1, plan.q)))
+    return State(_feature_means(center.statistics)[None], start[None], sigma2[None], np.zeros((1, plan.q)))
 
 
 def _drawn_start(center: Center, prior: StackedPrior, plan: Plan, round_: int) -> State:
@@ -178,13 +178,15 @@ def _drawn_start(center: Center, prior: StackedPrior, plan: Plan, round_: int) -
         sd = 0.0 if prior.precision_W[k] == 0 else prior.precision_W[k] ** -0.5
         W[columns] = prior.W[0, columns] + sd * rng.standard_normal((layout.sizes[k], plan.q))
         sigma2[k] = prior.beta[k] / rng.standard_gamma(prior.alpha[k])
-    return State(prior.mu, (W * _free(layout, plan))[None], sigma2[None], np.zeros((1, plan.q)))
+    return State(prior.mu, _freed(W, layout, plan)[None], sigma2[None], np.zeros((1, plan.q)))
 
 
-def _free(layout: Layout, plan: Plan) -> Array:
-    """(D, q): 1 where a loading may differ from zero, 0 in the pinned columns of the paper's narrow views."""
-    columns = free_columns(layout.sizes, plan.q, narrow=plan.rule.narrow)[layout.view_of]
-    return (np.arange(plan.q) < columns[:, None]) * 1.0
+def _freed(W: Array, layout: Layout, plan: Plan) -> Array:
+    """The loadings (D, q) with zeros in the pinned columns of the paper's narrow views."""
+    if not plan.rule.narrow or min(layout.sizes) > plan.q:
+        return W
+    columns = free_columns(layout.sizes, plan.q, narrow=True)[layout.view_of]
+    return np.where(np.arange(plan.q) < columns[:, None], W, 0.0)
 
 
 def _feature_means(statistics: Statistics) -> Array:

@@ -36,22 +36,23 @@ class Folded:
     fingerprint: str = ""  # of the rows, where they came from files
 
 
-def fold(layouts: Mapping[str, Layout], tables: Mapping[str, Mapping[str, Array]], settings: Settings) -> dict[str, Folded]:
-    """Read rows that are in memory, center by center, in pieces on several threads."""
+def fold(layout: Layout, centers: Mapping[str, Mapping[str, Array]], settings: Settings) -> dict[str, Folded]:
+    """Read the views of centers that are in memory, in pieces on several threads."""
 
-    def read(piece: tuple[str, int]) -> tuple[str, Accumulator]:
+    def read(piece: tuple[str, int]) -> Accumulator:
         name, start = piece
-        accumulator = Accumulator(layouts[name], extremes=needs_extremes(settings))
-        accumulator.add({view: rows[start : start + PIECE_ROWS] for view, rows in tables[name].items()})
-        return name, accumulator
+        accumulator = Accumulator(layout.restrict(centers[name]), extremes=needs_extremes(settings))
+        accumulator.add({view: rows[start : start + PIECE_ROWS] for view, rows in centers[name].items()})
+        return accumulator
 
-    lengths = {name: len(next(iter(views.values()))) for name, views in tables.items()}
+    lengths = {name: len(next(iter(views.values()))) for name, views in centers.items()}
+    pieces = [(name, start) for name, n in lengths.items() for start in range(0, n, PIECE_ROWS)]
     found: dict[str, Accumulator] = {}
-    for name, part in in_threads(read, [(name, at) for name, n in lengths.items() for at in range(0, n, PIECE_ROWS)]):
-        if name in found:
-            found[name].absorb(part)
-        else:
+    for (name, start), part in zip(pieces, in_threads(read, pieces), strict=True):
+        if start == 0:
             found[name] = part
+        else:
+            found[name].absorb(part)
     return {name: folded(accumulator) for name, accumulator in found.items()}
 
 

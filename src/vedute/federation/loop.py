@@ -10,7 +10,6 @@ from operator import add
 from time import perf_counter
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from vedute.core.acceleration import Memory, accelerate
 from vedute.core.bunch import Bunch
@@ -18,6 +17,7 @@ from vedute.core.contribution import Contribution
 from vedute.core.master import MasterRule, change, master_step
 from vedute.core.params import Array, GlobalPrior
 from vedute.federation.center import Center, Plan, groups, run_round, stack
+from vedute.federation.threads import one_blas_thread, workers
 
 NOTHING = Memory()
 WORTH_A_THREAD = 1 << 22  # multiplications of one local iteration below which a thread costs more than it saves
@@ -63,8 +63,7 @@ def rounds(
     progress = resume or Progress(start)
     work = [Group(tuple(group), None if group[0].rotation else stack(group)) for group in groups(ordered, plan)]
     travels = (0, 0)
-    # more workers than cores: three equal centers on two cores then take 1.5 times one of them, not twice
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2 * threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers(threads)) as pool:
         for r in range(len(progress.history) + 1, n_rounds + 1):
             if progress.converged:
                 break

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from threadpoolctl import threadpool_limits
-
 from vedute.core.layout import Layout
 from vedute.data.files import from_json, read_whole, sweep, to_json, write_whole
 from vedute.data.ranges import named_ranges
@@ -27,6 +25,7 @@ from vedute.federation.model_file import build_settings
 from vedute.federation.private import Ledgers, StudyRows, fit_privately, policy_of
 from vedute.federation.settings import Settings
 from vedute.federation.store import Run, Stage
+from vedute.federation.threads import one_blas_thread
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -149,7 +148,7 @@ def _go_on(
         )  # fmt: skip
     finally:
         checkpoints.close()
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         finished = Run(conclude(ready, progress, settings, columns), progress.history, progress.converged)
     write_latent(study, finished.model, prints, folder / store.LOCAL)
     store.finish(folder, finished)
@@ -178,7 +177,7 @@ def _read_again(study: Study, folder: Path, settings: Settings) -> tuple[Columns
 
 def _prepare(study: Study, columns: Columns, read: Mapping[str, Folded], settings: Settings) -> Ready:
     layout = Layout(tuple(columns), tuple(len(listed) for listed in columns.values()))
-    with threadpool_limits(1, user_api="blas"):  # the same bits when resumed with other cores
+    with one_blas_thread():  # the same bits when resumed with other cores
         return prepare(layout, read, settings, named_ranges(study.ranges, layout, columns))
 
 
