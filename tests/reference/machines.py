@@ -47,8 +47,9 @@ class Machines:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.leads: list[Lead] = []
         words = ["federation", "init", str(self.shared), "--centers", ",".join(CENTERS), "--server", "localhost"]
-        subprocess.run([*VEDUTE, *words, "--port", str(self.port), "--out", str(folder / "kits")], check=True)
-        self.kits = {name: folder / "kits" / name for name in ("server", "lead", *CENTERS)}
+        kits = folder / "the kits"  # with a space, as somebody's folder will have
+        subprocess.run([*VEDUTE, *words, "--port", str(self.port), "--out", str(kits)], check=True)
+        self.kits = {name: kits / name for name in ("server", "lead", *CENTERS)}
         if server_kit is not None:
             shutil.copytree(self.kits["server"], server_kit)
             self.kits["server"] = server_kit

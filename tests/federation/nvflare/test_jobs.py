@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from nvflare.apis.fl_exception import UnsafeComponentError
+from nvflare.apis.job_launcher_spec import JobProcessArgs
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 from nvflare.fuel.sec.authz import AuthzContext, Person
@@ -18,6 +21,7 @@ from flare_lab import give_credentials, lab_kits
 from vedute.federation.nvflare import presence
 from vedute.federation.nvflare.gate import ReleaseOnly
 from vedute.federation.nvflare.jobs import refusal, unsigned
+from vedute.federation.nvflare.launchers import quoted
 from vedute.federation.nvflare.local_files import LEAD, authorization
 from vedute.federation.nvflare.processes import environment
 from vedute.federation.nvflare.submission import write_job
@@ -145,6 +149,12 @@ def test_the_environment_cannot_change_the_kit():
     assert {name: found[name] for name in given} == given
     assert not set(foreign) & set(found)
     assert found["NVFLARE_SECURE_LOGGING"] == "True"
+
+
+def test_a_path_with_a_space_stays_one_word():
+    given = {"module": ("-m", "x.y"), "root": ("-r", "/a lab/$x 'y'"), JobProcessArgs.OPTIONS: ("--set", " a=1  b=2")}
+    words = shlex.split(quoted(given, ["module", "absent", "root", JobProcessArgs.OPTIONS]), True)
+    assert words == [sys.executable, "-m", "x.y", "-r", "/a lab/$x 'y'", "--set", "a=1", "b=2"]
 
 
 def test_presence_tells_each_change_once(caplog):

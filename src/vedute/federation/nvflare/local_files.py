@@ -119,8 +119,7 @@ def center_resources() -> Json:
                        "PassthroughResourceManager"),
             _component("resource_consumer", "app_common.resource_consumers.passthrough_resource_consumer",
                        "PassthroughResourceConsumer"),
-            _component("process_launcher", "app_common.job_launcher.client_process_launcher",
-                       "ClientProcessJobLauncher"),
+            {"id": "process_launcher", "path": f"{OURS}launchers.CenterLauncher", "args": {}},
             {"id": "presence", "path": f"{OURS}presence.Presence", "args": {}},
         ],
     }  # fmt: skip
@@ -153,8 +152,7 @@ def server_resources(settings: FederationSettings, storage: str) -> Json:
             _component("job_manager", "apis.impl.job_def_manager", "SimpleJobDefManager",
                        uri_root=f"{storage}/jobs", job_store_id="job_store"),
             _component("job_store", "app_common.storages.filesystem_storage", "FilesystemStorage"),
-            _component("process_launcher", "app_common.job_launcher.server_process_launcher",
-                       "ServerProcessJobLauncher"),
+            {"id": "process_launcher", "path": f"{OURS}launchers.ServerLauncher", "args": {}},
         ],
     }  # fmt: skip
 

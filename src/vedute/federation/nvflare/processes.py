@@ -31,6 +31,7 @@ KEPT = re.compile(
     r"|(OMP|OPENBLAS|MKL|NPY)_\w+|(?i:(https?|no|grpc|all)_proxy)"
 )  # of the environment, what decides the last bits included; NVFlare would let variables of its own override the kit
 WAITS = (1, 2, 4, 8, 15, 30)  # seconds before another start
+HOPELESS = 3  # starts of a server that came to nothing; a center waits for others, and never gives up
 LIVED = 60.0  # a process that lived this long had started well
 
 
@@ -86,7 +87,7 @@ def _watch(kit: Kit, say: Say, lines: list[tuple[re.Pattern[str], str]]) -> None
                         say(found.expand(words))
                         told = True
         failures = 0 if told or time.monotonic() - began > LIVED else failures + 1
-        if failures >= len(WAITS) and kit.file.role == "server":
+        if failures >= HOPELESS and kit.file.role == "server":
             raise UserError("\n  ".join([f"the server does not start; {kit.path / 'log.txt'} ends with", *last]))
         wait = WAITS[min(failures, len(WAITS) - 1)]
         say(f"NVFlare ended; starting it again in {wait} s (see {kit.path / 'log.txt'})")
