@@ -28,7 +28,7 @@ from vedute.core.stats import Accumulator, Statistics
 from vedute.data.scaling import Ranges as Bounds
 from vedute.data.study import Folding, Study
 from vedute.errors import BreakdownError, DataWarning, UserError
-from vedute.federation.center import Plan, run_round
+from vedute.federation.center import Plan, groups, run_round
 from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run
 from vedute.federation.inspection import inspect_centers
 from vedute.federation.loop import Progress, Record, nbytes
@@ -314,10 +314,12 @@ def private_rounds(
     for r in range(1, settings.rounds + 1):
         began = perf_counter()
         releases = {}
+        with _explained(policy, len(held), r):
+            for alike in groups(ready.centers, plan):
+                run_round(alike, progress.prior, plan, r)
         for center in ready.centers:
             noise = noise_source(policy.seed, center.name)
             with _explained(policy, len(held), r):
-                run_round([center], progress.prior, plan, r)
                 update = Update(center.parameters(), progress.prior, r, settings.rounds)
                 releases[center.name] = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
         up = sum(nbytes(release.values) for release in releases.values())
