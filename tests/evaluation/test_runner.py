@@ -12,6 +12,7 @@ import pytest
 
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
+from vedute.evaluation import runner
 from vedute.evaluation.arms import Arm
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.experiments import FixedStudy
@@ -38,7 +39,7 @@ def test_lines_are_tidy_and_the_same_on_every_run_and_number_of_processes(
 
 def test_a_kept_fold_is_not_computed_again(experiment: Experiment, tmp_path: Path) -> None:
     run(experiment, 1, tmp_path)
-    path = tmp_path / FOLDS / "small-G-3-r000-f1.json"
+    path = tmp_path / FOLDS / "small-G-3-ours-r000-f1.json"
     kept = json.loads(path.read_text())
     kept["lines"][0]["test_mae"] = 123.0
     path.write_text(json.dumps(kept))
@@ -46,9 +47,24 @@ def test_a_kept_fold_is_not_computed_again(experiment: Experiment, tmp_path: Pat
     assert (again["test_mae"] == 123.0).sum() == 1
 
 
+def test_a_stacked_setting_computes_only_the_folds_that_lack(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    whole = runner.scores_of_folds
+    monkeypatch.setattr(runner, "scores_of_folds", lambda arms, folds: asked.append(len(folds)) or whole(arms, folds))
+    stacked = replace(experiment, settings=(replace(experiment.settings[0], stacked=True, part="stack"),))
+    lines = run(stacked, 2, tmp_path)
+    (tmp_path / FOLDS / "small-IID-3-stack-r001-f2.json").unlink()
+    pd.testing.assert_frame_equal(run(stacked, 2, tmp_path), lines)
+    assert asked == [6, 1]  # all folds at once, then the one
+    one_by_one = run(replace(experiment, settings=experiment.settings[:1]), 2, tmp_path)
+    pd.testing.assert_frame_equal(lines, one_by_one)
+
+
 def test_a_damaged_fold_and_one_of_other_arms_or_rows_is_computed_again(experiment: Experiment, tmp_path: Path) -> None:
     first = run(experiment, 1, tmp_path)
-    (tmp_path / FOLDS / "small-IID-3-r000-f0.json").write_text('{"key": ')
+    (tmp_path / FOLDS / "small-IID-3-ours-r000-f0.json").write_text('{"key": ')
     pd.testing.assert_frame_equal(run(experiment, 1, tmp_path), first)
     fewer = replace(experiment, settings=(Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
     assert (run(fewer, 1, tmp_path)["test_mae"] > first.loc[first["method"] == "PCA", "test_mae"].max()).all()

@@ -11,6 +11,7 @@ import pytest
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.evaluation import experiments
+from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.tables import OURS, gaps, markdown, paper_table, summary
 
 
@@ -26,6 +27,11 @@ def test_the_papers_tables_are_whole_and_as_printed() -> None:
     assert row.tolist() == [0.0499, 0.0104, 0.0575, 0.0128, 0.7785, 0.0222]
     row = adni.set_index(["scenario", "centers", "method"]).loc[("G", 6, "mc-VAE")]
     assert row.tolist() == [0.1924, 0.0219, 0.1589, 0.0018, 0.8085, 0.0464]
+    fedprox = paper_table("ADNI_fedprox").set_index(["centers", "method"])
+    assert len(fedprox) == 32
+    assert fedprox.loc[(6, "VAE, lambda 0.4")].tolist()[1:] == [0.1405, 0.0116, 0.1203, 0.0020, 0.7753, 0.0546]
+    slip = fedprox.loc[(3, "mc-VAE, lambda 0")].tolist()[1:]
+    assert slip == adni.set_index(["scenario", "centers", "method"]).loc[("IID", 3, "mc-VAE")].tolist()  # not of G
     with pytest.raises(UserError, match="no table 'SD_3'"):
         paper_table("SD_3")
 
@@ -66,6 +72,7 @@ def test_sd_command_writes_table_and_figures_and_keeps_to_the_yardstick(
 ) -> None:
     """G/K is where the paper's algorithm fails and ours has to stay within 3 % of PCA that saw everything."""
     monkeypatch.setattr(experiments, "SCENARIOS", (("G/K", 3),))
+    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
     assert run_command(["paper", "sd", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
     assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == ["sd.md", "sd.csv", "sd.png", "sd.svg"]
     assert (tmp_path / "sd.png").read_bytes().startswith(b"\x89PNG")
@@ -75,3 +82,16 @@ def test_sd_command_writes_table_and_figures_and_keeps_to_the_yardstick(
     error = lines.groupby(["method", "scaling"])["test_mae"].mean()
     assert error[experiments.DEFAULT, "shared"] < 1.03 * error[experiments.YARDSTICK, "shared"]
     assert error[experiments.PAPER, "shared"] > 1.5 * error[experiments.YARDSTICK, "shared"]
+
+
+def test_fedprox_command_sets_each_lambda_beside_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))
+    monkeypatch.setattr(experiments, "LAMBDAS", (0.0, 0.5))
+    monkeypatch.setattr(experiments, "SWEPT_CENTERS", (3,))
+    assert run_command(["paper", "fedprox", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
+    lines = pd.read_csv(tmp_path / "fedprox.csv")
+    assert set(lines["method"]) >= {"VAE, lambda 0", "mc-VAE, lambda 0.5", "VAE, two layers", experiments.DEFAULT}
+    table = summary(lines, "ADNI_fedprox").set_index(["method", "scaling"])
+    assert table.loc[("mc-VAE, lambda 0.5", "per center"), "accuracy_paper"] == 0.8229
+    assert np.isnan(table.loc[("mc-VAE, lambda 0.5", "shared"), "accuracy_paper"])
+    assert {path.suffix for path in tmp_path.glob("fedprox.*")} == {".md", ".csv", ".png", ".svg"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from vedute.cli.paper_variability import missing, variability
 from vedute.errors import UserError
 
 if TYPE_CHECKING:
+    from vedute.evaluation.results import Draw
     from vedute.evaluation.runner import Experiment
 
 rivals_option = click.option("--rivals/--no-rivals", default=True, show_default=True, help="Also run other methods.")
@@ -69,6 +70,20 @@ def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) 
 
 
 @command.command()
+@shared_options
+@click.option("--data", type=FilePath, metavar="FOLDER", help="The open data set cnp.  [default: synthetic data]")
+def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+    """Auto-encoders in scenario G, federated by FedAvg and by FedProx with lambda up to 0.5 (table ADNI_fedprox)."""
+    from vedute.evaluation.experiments import SyntheticStudy
+    from vedute.evaluation.experiments import fedprox as experiment
+    from vedute.evaluation.fedprox_figure import figure
+    from vedute.evaluation.studies import fedprox_from_folder
+
+    chosen = experiment(SyntheticStudy(), 5) if data is None else fedprox_from_folder(data)
+    conduct(chosen, repeats, out, jobs, figure)
+
+
+@command.command()
 @click.option("--components", default="2-15", show_default=True, metavar="RANGE", help="Numbers to try.")
 @shared_options
 def selection(components: str, repeats: int, out: Path, jobs: int | None) -> None:
@@ -103,13 +118,31 @@ def page(results: Path, out: Path) -> None:
     click.echo(str(out))
 
 
-def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None) -> None:
+@command.command(name="all")
+@shared_options
+@rivals_option
+@click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="Has the open data sets cnp and heart4.")
+@click.pass_context
+def everything(context: click.Context, repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
+    """All of the above, one after the other, and the page."""
+    how: dict[str, Any] = {"repeats": repeats, "out": out, "jobs": jobs}
+    context.invoke(selection, components="2-15", **how)
+    context.invoke(sd, rivals=rivals, **how)
+    context.invoke(adni, rivals=rivals, data=data / "cnp", study=None, **how)
+    context.invoke(heart4, rivals=rivals, data=data / "heart4", **how)
+    if rivals:
+        context.invoke(fedprox, data=data / "cnp", **how)
+        context.invoke(page, results=out, out=out / "reproduction.md")
+
+
+def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None, draw: Draw | None = None) -> None:
     """Run, write, and tell where."""
+    from vedute.evaluation.figures import figure
     from vedute.evaluation.results import write
     from vedute.evaluation.runner import run
 
     lines = run(experiment, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
     for remark in experiment.remarks:
         click.echo(remark)
-    for path in write(experiment, lines, out):
+    for path in write(experiment, lines, out, draw or figure):
         click.echo(str(path))

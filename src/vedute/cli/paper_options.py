@@ -27,9 +27,9 @@ def shared_options(function: F) -> F:
 
 
 def shown() -> Callable[[int, int], None] | None:
-    """Counts folds on a terminal, nothing in a pipe."""
+    """Counts parts on a terminal, nothing in a pipe."""
     return _counted if sys.stderr.isatty() else None
 
 
 def _counted(done: int, total: int) -> None:
-    click.echo(f"\rfold {done}/{total}", nl=done == total, err=True)
+    click.echo(f"\rpart {done}/{total}", nl=done == total, err=True)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from vedute.core.params import Array
+from vedute.evaluation.baselines.autoencoders import Autoencoder, fit_together
 from vedute.evaluation.folds import Fold
 from vedute.evaluation.methods import Centers, Fitted, Method, Views
 from vedute.evaluation.metrics import Labels, latent_accuracy, mean_error
@@ -16,6 +17,7 @@ from vedute.evaluation.metrics import Labels, latent_accuracy, mean_error
 Scaling = Literal["per center", "per center, test as one", "shared"]
 Sees = Literal["centers", "whole", "alone"]
 Scaled = dict[str, dict[str, Array]]
+Wanted = tuple[Method, Centers, int]  # a fit to do, with its seed
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,51 @@ class Score:
 
 
 def scores(arms: Sequence[Arm], fold: Fold, seed: int) -> list[Score]:
-    """The score of each arm; arms that differ only in the scaling of the test rows share their fits."""
-    fits: dict[object, list[Fitted]] = {}
+    """The score of each arm on one fold."""
+    return scores_of_folds(arms, [(fold, seed)])[0]
+
+
+def scores_of_folds(arms: Sequence[Arm], folds: Sequence[tuple[Fold, int]]) -> list[list[Score]]:
+    """The score of each arm on each fold with its seed; methods that can be stacked train on all folds at once.
+
+    Arms that differ only in the scaling of the test rows share their fits.
+    """
+    wanted: dict[object, list[Wanted]] = {}
+    for i, (fold, seed) in enumerate(folds):
+        for arm in arms:
+            if _key(i, arm) not in wanted:
+                wanted[_key(i, arm)] = [(arm.method, table, seed) for table in _seen(arm, fold)[0]]
+    fits = iter(_fits([one for several in wanted.values() for one in several]))
+    fitted = {key: [next(fits) for _ in several] for key, several in wanted.items()}
     found = []
-    for arm in arms:
-        centers, test = scaled(fold.whole if arm.sees == "whole" else fold.centers, fold.test, arm.scaling)
-        tables = [{name: views} for name, views in centers.items()] if arm.sees == "alone" else [centers]
-        key = (arm.method, arm.sees, arm.scaling == "shared")
-        if key not in fits:
-            fits[key] = [arm.method.fit(table, seed) for table in tables]
-        found.append(_mean([score(*pair, test, fold) for pair in zip(fits[key], tables, strict=True)]))
+    for i, (fold, _) in enumerate(folds):
+        found.append([_mean_score(arm, fitted[_key(i, arm)], fold) for arm in arms])
     return found
+
+
+def _key(fold: int, arm: Arm) -> object:
+    return fold, arm.method, arm.sees, arm.scaling == "shared"
+
+
+def _seen(arm: Arm, fold: Fold) -> tuple[list[Scaled], Scaled]:
+    """The train rows that each fit of an arm sees, and the test rows, scaled."""
+    centers, test = scaled(fold.whole if arm.sees == "whole" else fold.centers, fold.test, arm.scaling)
+    return [{name: views} for name, views in centers.items()] if arm.sees == "alone" else [centers], test
+
+
+def _fits(wanted: Sequence[Wanted]) -> list[Fitted]:
+    places = [i for i, (method, _, _) in enumerate(wanted) if isinstance(method, Autoencoder)]
+    stacked = [(method, centers, seed) for method, centers, seed in wanted if isinstance(method, Autoencoder)]
+    found: dict[int, Fitted] = dict(zip(places, fit_together(stacked), strict=True))
+    for i, (method, centers, seed) in enumerate(wanted):
+        if i not in found:
+            found[i] = method.fit(centers, seed)
+    return [found[i] for i in range(len(wanted))]
+
+
+def _mean_score(arm: Arm, fits: Sequence[Fitted], fold: Fold) -> Score:
+    tables, test = _seen(arm, fold)
+    return _mean([score(fitted, table, test, fold) for fitted, table in zip(fits, tables, strict=True)])
 
 
 def _mean(each: Sequence[Score]) -> Score:

@@ -9,16 +9,26 @@ import numpy as np
 
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_sd
-from vedute.evaluation.arms import Arm
-from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums, Projected
+from vedute.evaluation.arms import Arm, Scaling
+from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, FactorAnalysis, PCAOfSums, Projected
+from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.folds import Dataset, Dealing
-from vedute.evaluation.methods import FedMvPPCA
-from vedute.evaluation.runner import Experiment, Setting
+from vedute.evaluation.methods import DPFedMvPPCA, FedMvPPCA
+from vedute.evaluation.runner import Experiment, Setting, Source
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
 PROJECTED = "Fed-mv-PPCA, default preset, projected"
 YARDSTICK = "PCA, pooled"
+PRIVATE = "DP-Fed-mv-PPCA, paper preset"
+VAE, MCVAE = "VAE", "mc-VAE"
+UNTUNED, TWO_LAYERS = ", untuned", ", two layers"
+ENCODERS: dict[str, Encoders] = {VAE: "joint", MCVAE: "one for each view"}
+HIDDEN, FULL = 32, 10**6  # units of a hidden layer; a batch that holds any center
+SCHEDULE = Schedule()
+LAMBDAS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+SWEPT: tuple[Scaling, ...] = ("per center", "shared")
+SWEPT_CENTERS = (3, 6)
 SCENARIOS: tuple[tuple[Dealing, int], ...] = (
     ("IID", 1), ("IID", 3), ("IID", 6), ("G", 3), ("G", 6), ("K", 3), ("K", 6), ("G/K", 3), ("G/K", 6),
 )  # fmt: skip
@@ -46,28 +56,56 @@ class FixedStudy:
         return self.data
 
 
-def arms(q: int, dealing: Dealing, n_centers: int, *, alone: bool = True) -> tuple[Arm, ...]:
-    """All methods for one setting. One center means the paper's centralised case: 1 round of 800 iterations."""
+def settings(q: int, dealing: Dealing, n_centers: int, *, rivals: bool = True, complete: bool = True) -> list[Setting]:
+    """Everything that is compared where rows are dealt so; auto-encoders and lone centers need complete rows."""
+    found = [Setting(dealing, n_centers, ours(q, dealing, n_centers, private=complete))]
+    if rivals:
+        found.append(Setting(dealing, n_centers, linear(q, alone=complete), "linear"))
+        if complete:
+            found.append(Setting(dealing, n_centers, neural(q, dealing), "neural", stacked=True))
+    return found
+
+
+def ours(q: int, dealing: Dealing, n_centers: int, *, private: bool = True) -> tuple[Arm, ...]:
+    """Our presets. One center means the paper's centralised case: 1 round of 800 iterations, and no privacy."""
     paper = FedMvPPCA(q, "paper", 1, 800) if n_centers == 1 else FedMvPPCA(q, "paper")
     found = [Arm(PAPER, paper, "per center")]
     if dealing.endswith("K"):  # where the test rows have parts
         found.append(Arm(PAPER, paper, "per center, test as one"))
-    found += [
-        Arm(PAPER, paper, "shared"),
-        Arm(DEFAULT, FedMvPPCA(q), "shared"),
+    if private and n_centers > 1:
+        found.append(Arm(PRIVATE, DPFedMvPPCA(q), "per center"))
+    return (*found, Arm(PAPER, paper, "shared"), Arm(DEFAULT, FedMvPPCA(q), "shared"))
+
+
+def linear(q: int, *, alone: bool = True) -> tuple[Arm, ...]:
+    """Rivals without neural networks."""
+    found = (
         Arm(YARDSTICK, PCA(q), "shared", "whole"),
         Arm("PCA, from sums", PCAOfSums(q), "shared"),
         Arm("factor analysis, pooled", FactorAnalysis(q), "shared", "whole"),
-    ]
-    if alone:
-        found.append(Arm("PPCA, each center alone", PPCA(q), "shared", "alone"))
+        Arm("MOFA, pooled", MOFA(q), "shared"),
+    )
+    return (*found, Arm("PPCA, each center alone", PPCA(q), "shared", "alone")) if alone else found
+
+
+def neural(q: int, dealing: Dealing) -> tuple[Arm, ...]:
+    """Auto-encoders that can run: only the multi-channel VAE does without a view."""
+    names = (VAE, MCVAE) if not dealing.endswith("K") else (MCVAE,)
+    found = []
+    for name in names:
+        tuned = Autoencoder(q, ENCODERS[name], schedule=SCHEDULE)
+        found += [
+            Arm(name, tuned, "per center"),
+            Arm(name + UNTUNED, replace(tuned, noise="learned", schedule=replace(SCHEDULE, batch=FULL)), "per center"),
+            Arm(name, tuned, "shared"),
+        ]
     return tuple(found)
 
 
 def sd(*, rivals: bool = True) -> Experiment:
     """The paper's table SD_2."""
-    blocks = tuple(Setting(dealing, n, _chosen(arms(5, dealing, n), rivals)) for dealing, n in SCENARIOS)
-    return Experiment("sd", SyntheticStudy(), blocks, "SD_2")
+    blocks = [block for dealing, n in SCENARIOS for block in settings(5, dealing, n, rivals=rivals)]
+    return Experiment("sd", SyntheticStudy(), tuple(blocks), "SD_2")
 
 
 def study(
@@ -83,14 +121,27 @@ def study(
     dealings = SCENARIOS if len(data.views) > 2 else tuple(s for s in SCENARIOS if not s[0].endswith("K"))
     if data.sites is not None:
         dealings = (*dealings, SITES)
-    alone = not any(np.isnan(rows).any() for rows in data.views.values())
-    blocks = [Setting(dealing, n, _chosen(arms(q, dealing, n, alone=alone), rivals)) for dealing, n in dealings]
-    projected = Arm(
-        PROJECTED, Projected(FedMvPPCA(q))
-    )  # tells what shrinkage costs, once: where all rows are one center
-    blocks[0] = replace(blocks[0], arms=(*blocks[0].arms, projected))
+    complete = not any(np.isnan(rows).any() for rows in data.views.values())
+    blocks = [b for dealing, n in dealings for b in settings(q, dealing, n, rivals=rivals, complete=complete)]
+    projected = Arm(PROJECTED, Projected(FedMvPPCA(q)))
+    if rivals:  # tells what shrinkage costs, once: where all rows are one center
+        blocks[1] = replace(blocks[1], arms=(*blocks[1].arms, projected))
     return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
 
 
-def _chosen(found: Sequence[Arm], rivals: bool) -> tuple[Arm, ...]:
-    return tuple(arm for arm in found if rivals or isinstance(arm.method, FedMvPPCA))
+def fedprox(source: Source, q: int, paper_table: str | None = None, remarks: Sequence[str] = ()) -> Experiment:
+    """The paper's table ADNI_fedprox: auto-encoders in scenario G, pulled to the common weights ever harder."""
+    blocks = []
+    for n in SWEPT_CENTERS:
+        arms = [Arm(PAPER, FedMvPPCA(q, "paper"), scaling) for scaling in SWEPT]
+        blocks.append(Setting("G", n, (*arms, Arm(DEFAULT, FedMvPPCA(q), "shared"))))
+        for name in (VAE, MCVAE):
+            plain = Autoencoder(q, ENCODERS[name], schedule=SCHEDULE)
+            swept = [
+                Arm(f"{name}, lambda {value:g}", replace(plain, proximal=value), scaling)
+                for scaling in SWEPT
+                for value in LAMBDAS
+            ]
+            deep = [Arm(name + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SWEPT]
+            blocks.append(Setting("G", n, (*swept, *deep), name, stacked=True))
+    return Experiment("fedprox", source, tuple(blocks), paper_table, tuple(remarks))

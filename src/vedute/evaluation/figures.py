@@ -23,25 +23,32 @@ COLOURS = (
     "#999999",
     "#f0e442",
 )  # Okabe and Ito
+MARKERS = ("o", "s", "^", "D")  # one more for each time that the colours are used up
 METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
-    """PNG and SVG of one panel for each metric: mean and standard deviation over folds."""
+    """PNG and SVG: a row for each metric, a column for each way of scaling; mean and standard deviation over folds."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    shared = table["scaling"] == "shared"
+    columns = {"each center by itself": table[~shared], "one scaling for all": table[shared]}
+    columns = {name: rows for name, rows in columns.items() if len(rows)}
     with rc_context({"svg.hashsalt": "vedute", "svg.fonttype": "none"}):  # the same table gives the same bytes
-        drawn = Figure(figsize=(9.5, 10.0), layout="constrained")
+        drawn = Figure(figsize=(8.5 * len(columns), 11.0), layout="constrained")
         FigureCanvasAgg(drawn)
-        panels = np.atleast_1d(drawn.subplots(len(METRICS), 1, sharex=True))
-        for axes, (metric, label) in zip(panels, METRICS.items(), strict=True):
-            _panel(axes, table, metric)
-            axes.set_ylabel(label)
+        panels = drawn.subplots(len(METRICS) + 1, len(columns), squeeze=False, height_ratios=(4, 4, 4, 2))
+        for (name, rows), own in zip(columns.items(), panels.T, strict=True):
+            own[0].set_title(name)
+            for axes, (metric, label) in zip(own, METRICS.items(), strict=False):
+                _panel(axes, rows, metric)
+                axes.set_ylabel(label)
+            handles, labels = own[0].get_legend_handles_labels()
+            own[-1].axis("off")
+            own[-1].legend(handles, labels, loc="upper center", ncols=2, frameon=False, fontsize=9)
         drawn.suptitle(title)
-        handles, labels = panels[0].get_legend_handles_labels()
-        drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
         return {"png": as_bytes(drawn, "png"), "svg": as_bytes(drawn, "svg")}
 
 
@@ -57,18 +64,20 @@ def _panel(axes: Axes, table: pd.DataFrame, metric: str) -> None:
     places = list(dict.fromkeys(zip(table["scenario"], table["centers"], strict=True)))
     methods = list(dict.fromkeys(zip(table["method"], table["scaling"], strict=True)))
     step = 0.8 / len(methods)
-    for i, ((method, scaling), colour) in enumerate(zip(methods, COLOURS, strict=False)):
+    for i, (method, scaling) in enumerate(methods):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]
         rows = table[(table["method"] == method) & (table["scaling"] == scaling)]
         where = [places.index(place) for place in zip(rows["scenario"], rows["centers"], strict=True)]
         x = np.array(where) - 0.4 + step * (i + 0.5)
+        label = f"{method} (test rows scaled as one)" if scaling.endswith("as one") else method
         axes.errorbar(
-            x, rows[metric], yerr=rows[f"{metric}_sd"], color=colour, marker="o", markersize=4, linestyle="none",
-            capsize=2, label=f"{method} ({scaling} scaling)",
+            x, rows[metric], yerr=rows[f"{metric}_sd"], color=colour, marker=marker, markersize=4, linestyle="none",
+            capsize=2, label=label,
         )  # fmt: skip
         paper = f"{metric}_paper"
         if paper in rows and rows[paper].notna().any():
-            axes.plot(x, rows[paper], color=colour, marker="o", markersize=9, fillstyle="none", linestyle="none",
-                      label="the paper's own")  # fmt: skip
+            axes.plot(x, rows[paper], color=colour, marker=marker, markersize=9, fillstyle="none", linestyle="none",
+                      label=f"{method}: the paper's own")  # fmt: skip
     axes.set_xticks(range(len(places)), [f"{scenario}\n{centers}" for scenario, centers in places])
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#eeeeee")

@@ -14,6 +14,7 @@ from vedute.core.params import Array
 from vedute.core.predict import Emission, posterior, predicted
 from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
+from vedute.privacy.policies import PaperPrivacy
 
 Views = Mapping[str, Array]
 Centers = Mapping[str, Views]
@@ -79,11 +80,34 @@ class FedMvPPCA:
             scaling="shared-minmax",  # leaves rows that are scaled already as they are
             tol=None if self.preset == "paper" else self.tol, random_state=seed,
         )  # fmt: skip
-        with warnings.catch_warnings():
-            for expected in (ConvergenceWarning, DataWarning):  # rounds and rows are those of the protocol
-                warnings.simplefilter("ignore", expected)
-            fitted = estimator.fit(centers)
-        return Projection(fitted.model_.emission(None))
+        return _fitted(estimator, centers)
+
+
+@dataclass(frozen=True)
+class DPFedMvPPCA:
+    """Algorithm 2 of the paper, with the budget of one mechanism that its tables have; round 1 is raw, as published."""
+
+    n_components: int
+    epsilon: float = 10.0
+    delta: float = 0.01
+    clip: float = 1.0
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Fit all rounds; the noise comes from the seed, or no table could be written twice."""
+        policy = PaperPrivacy(self.epsilon, self.delta, self.clip, seed=seed)
+        estimator = FederatedPPCA(
+            self.n_components, preset="paper", rounds=100, tol=None, random_state=seed, privacy=policy,
+            scaling="center-minmax",  # leaves rows that are scaled already as they are
+        )  # fmt: skip
+        return _fitted(estimator, centers)
+
+
+def _fitted(estimator: Any, centers: Centers) -> Projection:
+    with warnings.catch_warnings():
+        for expected in (ConvergenceWarning, DataWarning):  # rounds and rows are those of the protocol
+            warnings.simplefilter("ignore", expected)
+        fitted = estimator.fit(centers)
+    return Projection(fitted.model_.emission(None))
 
 
 def common_layout(centers: Centers) -> Layout:

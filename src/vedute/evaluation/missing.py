@@ -25,9 +25,9 @@ from vedute.core.streams import stream
 from vedute.data.scenarios import split
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.estimator import FederatedPPCA
+from vedute.evaluation.baselines.mofa import MOFA
 from vedute.evaluation.folds import N_FOLDS, Dataset
 from vedute.evaluation.methods import Views, side_by_side
-from vedute.evaluation.mofa import MOFA
 from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
 
 LEVEL = 0.90

@@ -40,7 +40,7 @@ def _lines(path: Path) -> pd.DataFrame:
 
 def _synthetic(lines: pd.DataFrame) -> str:
     table = summary(lines, "SD_2")
-    apart = gaps(table)
+    apart = gaps(table[table["method"] == PAPER])
     worst = apart[["train_mae", "test_mae"]].abs().to_numpy().max()
     ratio = ratios(lines, YARDSTICK)
     default, paper = ratio[DEFAULT], ratio[PAPER]
@@ -155,7 +155,7 @@ def _rows(head: list[str], body: list[list[str]]) -> str:
 
 
 def _beside(table: pd.DataFrame, apart: pd.DataFrame) -> str:
-    ours = table.dropna(subset=["train_mae_paper"]).reset_index(drop=True)
+    ours = table[table["method"] == PAPER].dropna(subset=["train_mae_paper"]).reset_index(drop=True)
     body = [
         [str(row["scenario"]), str(row["centers"])]
         + [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,10 +12,11 @@ from vedute.evaluation.figures import figure
 from vedute.evaluation.runner import Experiment
 from vedute.evaluation.tables import markdown, summary
 
+Draw = Callable[[pd.DataFrame, str], dict[str, bytes]]
 UNITS = "Errors in min-max scaled units; mean ± standard deviation over folds; accuracy by LDA on latent means."
 
 
-def write(experiment: Experiment, lines: pd.DataFrame, out: Path) -> list[Path]:
+def write(experiment: Experiment, lines: pd.DataFrame, out: Path, draw: Draw = figure) -> list[Path]:
     """Write all files; their paths, the table first."""
     table = summary(lines, experiment.paper_table)
     title = f"{experiment.name}: {lines['repeat'].nunique()} x 3-fold"
@@ -23,7 +24,7 @@ def write(experiment: Experiment, lines: pd.DataFrame, out: Path) -> list[Path]:
         f"{experiment.name}.md": page(title, experiment.remarks, table).encode(),
         f"{experiment.name}.csv": csv(lines).encode(),
     }
-    found |= {f"{experiment.name}.{kind}": data for kind, data in figure(table, title).items()}
+    found |= {f"{experiment.name}.{kind}": data for kind, data in draw(table, title).items()}
     for name, data in found.items():
         write_whole(out / name, data)
     return [out / name for name in found]

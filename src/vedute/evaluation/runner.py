@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from vedute.data.files import read_whole, said_plainly, sha256, to_json, write_whole
 from vedute.errors import UserError
-from vedute.evaluation.arms import Arm, scores
+from vedute.evaluation.arms import Arm, scores_of_folds
 from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, deal, three_folds
 from vedute.version import __version__
 
@@ -38,6 +38,8 @@ class Setting:
     dealing: Dealing
     centers: int  # 0: as many as there are sites
     arms: tuple[Arm, ...]
+    part: str = "ours"  # what its finished folds are filed under
+    stacked: bool = False  # compute all folds at once, for methods that gain by it
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Task:
     def file(self) -> str:
         """Where its result is kept."""
         dealing = self.setting.dealing.replace("/", "")
-        return f"{self.experiment}-{dealing}-{self.setting.centers}-r{self.repeat:03d}-f{self.fold}.json"
+        where = f"{self.experiment}-{dealing}-{self.setting.centers}-{self.setting.part}"
+        return f"{where}-r{self.repeat:03d}-f{self.fold}.json"
 
     def key(self, data: Dataset) -> str:
         """Changes with everything that the result depends on: the arms, the rows and the version of the code."""
@@ -112,45 +115,63 @@ def each_fold(
     return pd.DataFrame(lines)
 
 
-def _tasks(experiment: Experiment, repeats: int) -> Iterator[Task]:
+def _tasks(experiment: Experiment, repeats: int) -> Iterator[tuple[Task, ...]]:
+    """Tasks that are computed together: all of a stacked setting, else one by one."""
     for setting in experiment.settings:
-        for repeat in range(repeats):
-            for fold in range(N_FOLDS):
-                yield Task(experiment.name, setting, repeat, fold)
+        own = [Task(experiment.name, setting, r, fold) for r in range(repeats) for fold in range(N_FOLDS)]
+        yield from [tuple(own)] if setting.stacked else [(task,) for task in own]
 
 
-def _done(source: Source, folder: Path, task: Task) -> list[Line]:
-    data = source.draw(task.repeat)
-    return kept_or_computed(folder / task.file, task.key(data), lambda: compute(data, task))
+def _done(source: Source, folder: Path, tasks: Sequence[Task]) -> list[Line]:
+    """The lines of some tasks: as they were kept under the same key, or computed now and kept."""
+    data = {task.repeat: source.draw(task.repeat) for task in tasks}
+    files = {task: (folder / task.file, task.key(data[task.repeat])) for task in tasks}
+    found = {task: _kept(*where) for task, where in files.items()}
+    lacking = [task for task, lines in found.items() if lines is None]
+    for task, lines in zip(lacking, compute([(data[task.repeat], task) for task in lacking]), strict=True):
+        _keep(*files[task], lines)
+        found[task] = lines
+    return [line for lines in found.values() for line in lines or ()]
 
 
 def kept_or_computed(path: Path, key: str, work: Callable[[], list[Line]]) -> list[Line]:
     """The lines of one fold: as they were kept under the same key, or computed now and kept."""
-    kept = _kept(path, key) if path.exists() else None
+    kept = _kept(path, key)
     if kept is not None:
         return kept
     lines = work()
-    write_whole(path, to_json({"key": key, "lines": _without_nan(lines)}))
+    _keep(path, key, lines)
     return lines
 
 
-def compute(data: Dataset, task: Task) -> list[Line]:
-    """The lines of one task."""
-    setting = task.setting
-    train, test = three_folds(data, task.repeat)[task.fold]
-    seed = N_FOLDS * task.repeat + task.fold
-    fold = deal(data, train, test, setting.dealing, setting.centers, seed)
-    lines = []
+def compute(wanted: Sequence[tuple[Dataset, Task]]) -> list[list[Line]]:
+    """The lines of each task, given its study; all tasks have the same arms."""
+    if not wanted:
+        return []
+    folds = []
+    for data, task in wanted:
+        seed = N_FOLDS * task.repeat + task.fold
+        rows = three_folds(data, task.repeat)[task.fold]
+        folds.append((deal(data, *rows, task.setting.dealing, task.setting.centers, seed), seed))
+    arms = wanted[0][1].setting.arms
     with threadpool_limits(1, user_api="blas"):
-        for arm, found in zip(setting.arms, scores(setting.arms, fold, seed), strict=True):
-            about = {"scenario": setting.dealing, "centers": len(fold.centers), "method": arm.name}
-            about |= {"scaling": arm.scaling, "repeat": task.repeat, "fold": task.fold}
-            lines.append(about | asdict(found))
-    return lines
+        scored = scores_of_folds(arms, folds)
+    found = []
+    for (_, task), (fold, _), each in zip(wanted, folds, scored, strict=True):
+        about = {"scenario": task.setting.dealing, "centers": len(fold.centers)}
+        at = {"repeat": task.repeat, "fold": task.fold}
+        lines = [
+            about | {"method": arm.name, "scaling": arm.scaling} | at | asdict(score)
+            for arm, score in zip(arms, each, strict=True)
+        ]
+        found.append(lines)
+    return found
 
 
 def _kept(path: Path, key: str) -> list[Line] | None:
     """Lines of an earlier run, unless they belong to other data or arms, or the file is damaged."""
+    if not path.exists():
+        return None
     try:
         found = json.loads(read_whole(path))
     except ValueError:
@@ -160,5 +181,6 @@ def _kept(path: Path, key: str) -> list[Line] | None:
     return [{k: float("nan") if v is None else v for k, v in line.items()} for line in found["lines"]]
 
 
-def _without_nan(lines: list[Line]) -> list[Line]:
-    return [{k: None if v != v else v for k, v in line.items()} for line in lines]
+def _keep(path: Path, key: str, lines: list[Line]) -> None:
+    without_nan = [{k: None if v != v else v for k, v in line.items()} for line in lines]
+    write_whole(path, to_json({"key": key, "lines": without_nan}))

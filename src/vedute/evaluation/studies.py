@@ -11,7 +11,7 @@ import pandas as pd
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.evaluation.experiments import study
+from vedute.evaluation.experiments import FixedStudy, fedprox, study
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.runner import Experiment
 
@@ -63,6 +63,12 @@ def adni_from_study(path: Path, *, rivals: bool = True) -> Experiment:
     kept = COMPLETE.format(all=len(whole), kept=len(data))
     remarks = (kept,) if "adni" in loaded.name.lower() else (NOT_ADNI.format(name=name), kept)
     return study("adni", data, loaded.components or 6, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
+
+
+def fedprox_from_folder(folder: Path) -> Experiment:
+    """The experiment of table ADNI_fedprox on the open study that stands in for ADNI."""
+    data = complete_rows(read_folder(folder, CNP))
+    return fedprox(FixedStudy(data), CNP.n_components, "ADNI_fedprox", (NOT_ADNI.format(name=CNP.name),))
 
 
 def heart4(folder: Path, *, rivals: bool = True) -> Experiment:

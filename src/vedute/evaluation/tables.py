@@ -10,13 +10,21 @@ from vedute.errors import UserError
 
 METRICS = {"train_mae": "MAE train", "test_mae": "MAE test", "accuracy": "accuracy"}
 KEY = ["scenario", "centers", "method", "scaling"]
-OURS, PAPERS = "Fed-mv-PPCA, paper preset", "Fed-mv-PPCA"
+OURS = "Fed-mv-PPCA, paper preset"
+PRINTED = {
+    OURS: "Fed-mv-PPCA",
+    "DP-Fed-mv-PPCA, paper preset": "DP-Fed-mv-PPCA",
+    "VAE": "VAE",
+    "VAE, untuned": "VAE",
+    "mc-VAE": "mc-VAE",
+    "mc-VAE, untuned": "mc-VAE",
+}  # our names of what the paper prints; it scales each center by itself
 
 
 def paper_table(name: str) -> pd.DataFrame:
-    """A results table of Balelli, Silva and Lorenzi: SD_2 (appendix B) or ADNI_2 (section 4.3.2), as printed.
+    """A table of Balelli, Silva and Lorenzi, as printed: SD_2 or ADNI_fedprox (appendix B), ADNI_2 (section 4.3.2).
 
-    The names are those of the labels in the paper's source; all rows of both tables are there.
+    The names are those of the labels in the paper's source; all rows of these tables are there.
     """
     with files("vedute.evaluation").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
         whole = pd.read_csv(file)
@@ -27,21 +35,22 @@ def paper_table(name: str) -> pd.DataFrame:
 
 
 def summary(lines: pd.DataFrame, paper: str | None = None) -> pd.DataFrame:
-    """Mean and standard deviation over all folds, and beside our paper preset what the paper prints."""
+    """Mean and standard deviation over all folds, and what the paper prints beside rows that are scaled as there."""
     grouped = lines.groupby(KEY, sort=False)[list(METRICS)]
     found = grouped.mean().join(grouped.std(ddof=0).add_suffix("_sd")).join(grouped.size().rename("folds"))
     found = found.reset_index()
     if paper is None:
         return found
-    printed = paper_table(paper)
-    printed = printed[printed["method"] == PAPERS].assign(method=OURS, scaling="per center")
-    return found.merge(printed, on=KEY, how="left", suffixes=("", "_paper"))
+    printed = paper_table(paper).assign(scaling="per center")
+    named = found.assign(method=found["method"].replace(PRINTED))
+    beside = named[KEY].merge(printed, on=KEY, how="left").drop(columns=KEY)
+    return found.join(beside.add_suffix("_paper"))
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
     """Ours over the paper's, minus one, for the rows that stand in the paper."""
     rows = table.dropna(subset=["train_mae_paper"])
-    found = rows[["scenario", "centers"]].copy()
+    found = rows[["scenario", "centers", "method"]].copy()
     for metric in METRICS:
         found[metric] = rows[metric] / rows[f"{metric}_paper"] - 1.0
     return found.reset_index(drop=True)
