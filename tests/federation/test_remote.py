@@ -179,6 +179,18 @@ def test_too_few_centers_stop_the_run_and_more_let_it_go_on(hospitals):
     same_prior(found.model.prior, in_one_process(hospitals, SETTINGS).model.prior)
 
 
+@pytest.mark.parametrize("scaling", ["shared-standard", "shared-minmax", "declared", None])
+def test_a_view_that_no_center_holds_stops_the_run_before_it_begins(tmp_path, scaling):
+    hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling or "none"}"\nlargest_sd = 1e6')
+    ghost = '[views.GHOST]\ncolumns = ["a", "b"]\nranges = { a = [0, 1], b = [0, 1] }\n[federation]'
+    hospitals.shared.write_text(hospitals.shared.read_text().replace("[federation]", ghost))
+    hospitals.study = Study.load_shared(hospitals.shared)
+    hospitals.start()
+    with pytest.raises(UserError, match="view 'GHOST': none of the centers 'nice', 'paris', 'zurich' holds it"):
+        hospitals.run(replace(SETTINGS, scaling=scaling))
+    assert len(hospitals.messages) == 4  # one question, three answers
+
+
 def test_a_finished_run_is_only_looked_at(hospitals):
     first = hospitals.run()
     asked = len(hospitals.messages)

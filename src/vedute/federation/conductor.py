@@ -129,12 +129,23 @@ class Listener:
         self.travelled = sum(len(replies[center]) for center in found), len(data) * len(replies)
         if step != "finish":
             self._enough(found)
+        if round_ <= 1 and step != "finish":  # later, a view may pause with the center that holds it
+            self._every_view_held(found)
         return found
 
     def _enough(self, there: Sized) -> None:
         least = self.job.study.federation.minimum_centers
         if len(there) < least:
             raise TooFewCenters(f"{len(there)} centers are there, and the study needs {least}")
+
+    def _every_view_held(self, found: Mapping[str, Answer]) -> None:
+        """A run does not begin with a view of which nobody could ever say anything."""
+        held = {view for answer in found.values() for view in answer.views}
+        if absent := [view for view in self.job.layout.names if view not in held]:
+            raise UserError(
+                f"view {absent[0]!r}: none of the centers {', '.join(map(repr, sorted(found)))} holds it; "
+                "leave it out of the study, or wait for a center that has it"
+            )
 
     def _bar(self, center: str, reason: Refused) -> None:
         """A center that sends what cannot be is not asked again in this job."""
