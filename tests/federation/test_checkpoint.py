@@ -66,6 +66,7 @@ def test_a_run_from_a_checkpoint_ends_with_the_same_bits(tmp_path: Path, options
     found = load_snapshot(tmp_path, layout)
     assert found is not None
     assert len(found.progress.history) == 5
+    assert found.progress.history[-1].spreads == found.progress.prior.spreads
     for center in again.centers:
         center.state = found.states[center.name]
     resumed = conclude(again, run(again, settings, resume=found.progress), settings, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
+Spreads = tuple[float, float, float]
 
 
 def readonly(array: Any) -> Array:
@@ -77,6 +79,12 @@ class ViewPrior:
         """The typical noise variance: the inverse of the mean precision, defined for every alpha > 0."""
         return self.beta / self.alpha
 
+    @property
+    def spreads(self) -> Spreads:
+        """How far centers lie apart: standard deviations of mu, of W and of ln sigma2 (about alpha^-1/2)."""
+        noise = self.alpha**-0.5 if self.alpha > 0 else math.inf
+        return math.sqrt(self.sigma2_mu), math.sqrt(self.sigma2_W), noise
+
 
 @dataclass(frozen=True)
 class GlobalPrior:
@@ -90,6 +98,11 @@ class GlobalPrior:
         object.__setattr__(self, "views", dict(self.views))
         object.__setattr__(self, "tau2", float(self.tau2))
         object.__setattr__(self, "q", next(iter(self.views.values())).W.shape[1])
+
+    @property
+    def spreads(self) -> dict[str, Spreads]:
+        """How far centers lie apart in each view."""
+        return {name: view.spreads for name, view in self.views.items()}
 
     def with_views(self, views: Mapping[str, ViewPrior]) -> GlobalPrior:
         """The same prior with some views replaced."""

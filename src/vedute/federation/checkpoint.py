@@ -109,10 +109,15 @@ def load_snapshot(folder: Path, layout: Layout) -> Snapshot | None:
     if found is None:
         return None
     arrays, names = read_named(found)
-    history = tuple(Record(**{**record, "centers": tuple(record["centers"])}) for record in names["history"])
+    history = tuple(_record(line) for line in names["history"])
     memory = Memory(tuple(arrays.get("memory.inputs", ())), tuple(arrays.get("memory.outputs", ())))
     progress = Progress(build_prior(arrays, layout), history, names["converged"], memory, arrays.get("basis"))
     return Snapshot(progress, {center: _state(arrays, c) for c, center in enumerate(names["centers"])})
+
+
+def _record(line: dict[str, Any]) -> Record:
+    spreads = {view: tuple(found) for view, found in line["spreads"].items()}
+    return Record(**{**line, "centers": tuple(line["centers"]), "spreads": spreads})
 
 
 def _state(arrays: Mapping[str, NDArray[Any]], c: int) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import reduce
 from operator import add
 from time import perf_counter
@@ -15,7 +15,7 @@ from vedute.core.acceleration import Memory, accelerate
 from vedute.core.bunch import Bunch
 from vedute.core.contribution import Contribution
 from vedute.core.master import MasterRule, change, master_step
-from vedute.core.params import Array, GlobalPrior
+from vedute.core.params import Array, GlobalPrior, Spreads
 from vedute.federation.center import Center, Plan, groups, run_round, stack
 from vedute.federation.threads import one_blas_thread, workers
 
@@ -25,7 +25,7 @@ WORTH_A_THREAD = 1 << 22  # multiplications of one local iteration below which a
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one round: how far the prior moved, how long it took, how much travelled."""
+    """What is known of one round: how far the prior moved and spread, how long it took, how much travelled."""
 
     round: int
     change: float
@@ -33,6 +33,7 @@ class Record:
     bytes_up: int
     bytes_down: int
     centers: tuple[str, ...]
+    spreads: Mapping[str, Spreads] = field(default_factory=dict)  # of each view, in the prior that the round made
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def advance(
     memory = progress.memory
     if rule.accelerate and not settled:
         prior, memory = accelerate(memory, progress.prior, prior)
-    record = Record(round_, moved, perf_counter() - began, *travels, tuple(sorted(shared)))
+    record = Record(round_, moved, perf_counter() - began, *travels, tuple(sorted(shared)), prior.spreads)
     return Progress(prior, (*progress.history, record), settled, memory, basis)
 
 

@@ -357,9 +357,8 @@ def plug_in(
     holders = {view: sum(view in held[name] for name in names) for view in progress.prior.views}
     shares = [_share(policy, releases[name], progress.prior, held[name], holders) for name in names]
     prior = plug_in_step(progress.prior, reduce(add, shares))
-    record = Record(
-        len(progress.history) + 1, change(progress.prior, prior), perf_counter() - began, *travels, tuple(names)
-    )
+    round_, moved = len(progress.history) + 1, change(progress.prior, prior)
+    record = Record(round_, moved, perf_counter() - began, *travels, tuple(names), prior.spreads)
     return Progress(prior, (*progress.history, record))
 
 

@@ -236,12 +236,23 @@ def _model_files(run: Run) -> dict[str, bytes]:
 
 def _line(record: Record) -> dict[str, Any]:
     """JSON knows no infinity: the change of round 1, which has nothing to compare with, is null."""
-    return {**asdict(record), "change": record.change if math.isfinite(record.change) else None}
+    spreads = {view: [_or_null(s) for s in found] for view, found in record.spreads.items()}
+    return {**asdict(record), "change": _or_null(record.change), "spreads": spreads}
+
+
+def _or_null(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _record(line: dict[str, Any]) -> Record:
-    change = math.inf if line["change"] is None else line["change"]
-    return Record(**{**line, "change": change, "centers": tuple(line["centers"])})
+    """A round; the first run folders did not tell its spreads."""
+    spreads = {view: tuple(map(_or_infinite, found)) for view, found in line.get("spreads", {}).items()}
+    told = {"change": _or_infinite(line["change"]), "centers": tuple(line["centers"]), "spreads": spreads}
+    return Record(**{**line, **told})
+
+
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def _refuse_future(path: Path, damaged: bool) -> None:
