@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 OUT ?= demo-out
+BROWSER := tests/report/browser
 
 .PHONY: demo test lint bench docs pages clean
 .DELETE_ON_ERROR:
@@ -19,7 +20,7 @@ demo: $(VENV)/.demo-installed
 test: export OPENBLAS_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: export MKL_NUM_THREADS = 1
-test: $(VENV)/.dev-installed
+test: $(VENV)/.dev-installed $(VENV)/.browser-installed
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 lint: $(VENV)/.dev-installed
@@ -46,6 +47,7 @@ pages: $(VENV)/.dev-installed
 		$$root/$$page --write); rm -rf $$folder; done
 
 clean:
+	rm -rf $(BROWSER)/node_modules
 	rm -rf $(VENV) $(OUT) site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
@@ -60,4 +62,9 @@ $(VENV)/.demo-installed: requirements/demo.lock pyproject.toml | $(BIN)/python
 $(VENV)/.dev-installed: requirements/dev.lock pyproject.toml | $(BIN)/python
 	$(PIP) install -r requirements/dev.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+# A real browser and an accessibility checker for the tests of the report; what it cannot install it names.
+$(VENV)/.browser-installed: $(BROWSER)/install.sh $(BROWSER)/package-lock.json | $(BIN)/python
+	$(BROWSER)/install.sh
 	touch $@

@@ -15,12 +15,10 @@ import numpy as np
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
 from vedute.federation.deviation import center_deviation
-from vedute.federation.loop import Record
-from vedute.federation.store import Run
 from vedute.report import choice, convergence, explained, fitted, imputation, loadings, variability
 from vedute.report import latent as latent_space
 from vedute.report.parts import COLOURS
-from vedute.report.reading import Folder, read_folder
+from vedute.report.reading import Folder, from_estimator, read_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,7 +180,7 @@ def _folder(source: Source) -> Folder:
         return read_folder(Path(source))
     if not hasattr(source, "model_"):
         raise UserError("the estimator is not fitted; call fit first")
-    return Folder("", Run(source.model_, tuple(Record(**r) for r in source.history_), source.converged_))
+    return from_estimator(source)
 
 
 def _axes(ax: Axes | None) -> Axes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from vedute.core.params import ViewParams, ViewPrior
@@ -16,7 +17,7 @@ from vedute.federation.deviation import center_deviation
 from vedute.federation.store import load_run
 from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
 from vedute.report.parts import num, percent
-from vedute.report.reading import Folder, Subjects, read_folder
+from vedute.report.reading import Folder, Seen, Subjects, read_folder
 
 
 def test_who_differs_most(toy_run: Path) -> None:
@@ -142,7 +143,10 @@ def test_loadings_are_the_largest_of_the_prior(toy_run: Path, toy_page: Any) -> 
 
 def test_variance_explained_is_that_of_the_parameters(toy_run: Path, toy_page: Any) -> None:
     model = load_run(toy_run).model
-    for option in toy_page.figures["explained"]:
+    overview, *by_view = toy_page.figures["explained"]
+    for option, row in zip(by_view, overview["data"][0]["z"], strict=True):
+        assert option["data"][0]["z"][0] == row  # the usual center of the view
+    for option in by_view:
         z = np.array(option["data"][0]["z"])
         view = option["label"]
         own = [c.views[view] for c in model.centers.values() if view in c.views]
@@ -187,8 +191,35 @@ def test_holdings_and_counts(toy_run: Path, toy_page: Any) -> None:
     folder = read_folder(toy_run)
     assert sum(folder.counts.values()) == 89  # of 90 one has no view at all
     (option,) = toy_page.figures["holdings"]
-    assert [row.count(0) for row in option["data"][0]["z"]] == [int(name == "lyon") for name in folder.centers]
-    assert "lyon has no data for view3." in fitted.section(folder).sentences
+    told = fitted.section(folder)
+    assert "lyon has no data for view3." in told.sentences
+    assert told.missing == ()
+    files = {view: pd.read_csv(toy_run.parent / "study" / f"{view}.csv", index_col="id") for view in ("view1", "view3")}
+    site = pd.read_csv(toy_run.parent / "study" / "subjects.csv", index_col="id")["site"]
+    for center, row in zip(fitted.holdings(folder), option["data"][0]["z"], strict=True):
+        for view, rows in files.items():
+            own = rows[site[rows.index] == center]
+            share = float(own.notna().to_numpy().sum()) / (folder.counts[center] * rows.shape[1])
+            assert row[int(view[-1]) - 1] == pytest.approx(100 * share, abs=0.06)
+            if len(own):
+                has = own.notna().any(axis=1)
+                assert folder.seen[center][view] == Seen(int(has.sum()), int(own[has].isna().to_numpy().sum()))
+
+
+def test_the_interval_counts_those_who_have_the_view(toy_run: Path) -> None:
+    folder = read_folder(toy_run)
+    row = next(r for r in center_deviation(folder.run.model) if (r.center, r.view) == ("nice", "view1"))
+    fewer = replace(folder, seen={"nice": {"view1": Seen(5, 0)}})
+    widths = [np.ptp(variability.interval(which, replace(row, mean=100.0))) for which in (folder, fewer)]
+    assert widths[1] / widths[0] == pytest.approx(math.sqrt(folder.seen["nice"]["view1"].subjects / 5))
+
+
+def test_what_stayed_at_home_is_still_seen_at_home(toy_run: Path) -> None:
+    """Under a policy that keeps the parameters, the counts beside the rows tell who has what."""
+    folder = read_folder(toy_run)
+    hidden = replace(folder, run=replace(folder.run, model=replace(folder.run.model, centers={})))
+    assert fitted.holdings(hidden) == fitted.holdings(folder)
+    assert fitted.section(hidden).missing == ()
 
 
 def test_rounds_are_those_of_the_history(toy_run: Path, toy_page: Any) -> None:
@@ -197,10 +228,21 @@ def test_rounds_are_those_of_the_history(toy_run: Path, toy_page: Any) -> None:
     assert trace["x"] == [record.round for record in history]
     assert trace["y"][0] is None
     np.testing.assert_allclose(trace["y"][1:], [record.change for record in history[1:]], rtol=1e-4)
-    view = load_run(toy_run).model.prior.views["view1"]
-    assert toy_page.figures["spreads"][0]["data"][0]["x"][0] == pytest.approx(math.sqrt(view.sigma2_mu), rel=1e-4)
+    for i, option in enumerate(toy_page.figures["spreads"]):
+        for line in option["data"]:
+            np.testing.assert_allclose(line["y"], [record.spreads[line["name"]][i] for record in history], rtol=1e-4)
+    table = convergence.section(read_folder(toy_run)).tables[0]
+    assert table.rows[0][1] == num(math.sqrt(load_run(toy_run).model.prior.views["view1"].sigma2_mu), 3)
     told = convergence.section(read_folder(toy_run)).sentences
     assert told[0].startswith("All 8 rounds were run, as asked")
+
+
+def test_a_folder_that_kept_no_spreads_says_so(toy_run: Path) -> None:
+    folder = read_folder(toy_run)
+    history = tuple(replace(record, spreads={}) for record in folder.run.history)
+    told = convergence.section(replace(folder, run=replace(folder.run, history=history)))
+    assert [figure.key for figure in told.figures] == ["change"]
+    assert "older vedute" in told.missing[0]
 
 
 def test_an_unsettled_fit_is_told(toy_run: Path) -> None:
@@ -222,7 +264,7 @@ def test_without_rows_the_page_says_why(save: Callable[..., Path]) -> None:
 def test_without_parameters_of_centers_the_page_says_why(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     model = replace(folder.run.model, centers={})
-    withheld: Folder = replace(folder, run=replace(folder.run, model=model), subjects={})
+    withheld: Folder = replace(folder, run=replace(folder.run, model=model), subjects={}, seen={})
     for chapter in (fitted, variability, latent, explained, imputation):
         assert any("policy" in reason for reason in chapter.section(withheld).missing), chapter.__name__
 

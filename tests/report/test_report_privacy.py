@@ -56,6 +56,9 @@ def test_the_composed_total_is_that_of_the_ledger(toy_run: Path) -> None:
     assert totals.rows[0] == ("lyon", "subject", SUBJECT, "2", "3.00", "3.00", "1e-05")
     assert len(lines.rows) == 6
     first = spent_epsilon([HALF], 1e-5, SUBJECT)
+    lines_drawn = told.figures[0].options[0].data
+    assert [line["name"] for line in lines_drawn] == list(folder.ledgers)
+    assert lines_drawn[0]["y"] == pytest.approx([first, 3.0], rel=1e-4)
     assert lines.rows[0][-1] == f"{first:.2f}"
 
 
@@ -104,6 +107,9 @@ def test_the_papers_claim_stands_beside_the_honest_total(toy_run: Path, raw: boo
     assert "epsilon = 90.00, delta = 0.06" in told.sentences[2]  # 3 K eps and 2 K delta with K = 3
     assert ("first has no noise" in told.sentences[2]) == raw
     assert bool(told.banner) == raw
+    claimed, counted = told.tables[0].rows
+    assert claimed[2:] == ("90.00", "0.06")
+    assert counted[2] == ("infinity" if raw else f"{total:.2f}")
 
 
 def test_a_damaged_ledger_is_refused(toy_run: Path) -> None:

@@ -49,7 +49,7 @@ def _table(folder: Folder) -> Table:
         )
         for row in folder.selection
     )  # fmt: skip
-    head = ("scaling", "", "components", "WAIC", "difference", "its error", "parameters", "mean absolute error")
+    head = ("scaling", "verdict", "components", "WAIC", "difference", "its error", "parameters", "mean absolute error")
     return Table("Numbers of components compared", head, cells, labels=2)
 
 

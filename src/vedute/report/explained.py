@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from vedute.core.params import Array, ViewParams, ViewPrior
 from vedute.federation.model import Model
 from vedute.report.fitted import WITHHELD
-from vedute.report.parts import Figure, Option, Section, Table, layout, name_axis, percent, row_height, safe
+from vedute.report.parts import (
+    BLUES,
+    INK,
+    MANY,
+    Figure,
+    Option,
+    Section,
+    Table,
+    layout,
+    name_axis,
+    percent,
+    row_height,
+    safe,
+)
 from vedute.report.reading import Folder
 
 USUAL = "a usual center"
+LABELLED = 10  # components whose shares can be written into the map
 
 
 def shares(params: ViewParams | ViewPrior) -> Array:
@@ -29,8 +45,11 @@ def by_center(model: Model, view: str) -> dict[str, Array]:
 def section(folder: Folder) -> Section:
     """The chapter."""
     model = folder.run.model
-    sentences = [
-        f"{view}: the components explain {percent(found[-1])} of its variance in a usual center, "
+    whole = {view: shares(prior)[-1] for view, prior in model.prior.views.items()}
+    best = max(whole, key=lambda view: whole[view])
+    sentences = [f"The components explain most of {best}: {percent(whole[best])} of its variance in a usual center."]
+    sentences += [
+        f"{view}: {percent(found[-1])} explained, "
         f"component {int(np.argmax(found[:-1])) + 1} the most ({percent(max(found[:-1]))})."
         for view, found in ((view, shares(prior)) for view, prior in model.prior.views.items())
     ]
@@ -50,24 +69,29 @@ def section(folder: Folder) -> Section:
 
 
 def _figure(model: Model) -> Figure:
-    components = [*(str(k + 1) for k in range(model.prior.q)), "all"]
-    words = [*(f"component {k + 1}" for k in range(model.prior.q)), "all"]
-    options = []
-    for view in model.layout.names:
-        found = by_center(model, view)
-        trace = {
-            "type": "heatmap", "z": [[round(float(100 * s), 2) for s in row] for row in found.values()],
-            "zmin": 0, "zmax": 100, "colorscale": [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]],
-            "colorbar": {"title": {"text": "%"}, "thickness": 12},
-            "text": [[f"{safe(name)}, {word}" for word in words] for name in found],
-            "hovertemplate": "%{text}: %{z:.1f} %<extra></extra>",
-        }  # fmt: skip
-        look = layout(
-            max(220, row_height(len(found))), xaxis=name_axis(components, title={"text": "component"}),
-            yaxis=name_axis(list(found), down=True),
-        )  # fmt: skip
-        options.append(Option(view, (trace,), look))
+    overview = {view: shares(prior) for view, prior in model.prior.views.items()}
+    options = [_option("all, in a usual center", overview, model.prior.q)]
+    options += [_option(view, by_center(model, view), model.prior.q) for view in model.layout.names]
     alt = (
-        "Heat map of the share of a view's variance that each component explains, in a usual center and in each center."
+        "Heat map of the share of variance that each component explains: of all views in a usual center, or of one "
+        "view in each center."
     )
     return Figure("explained", alt, tuple(options), "View")
+
+
+def _option(label: str, found: Mapping[str, Array], q: int) -> Option:
+    words = [*(f"component {k + 1}" for k in range(q)), "all"]
+    trace: dict[str, object] = {
+        "type": "heatmap", "z": [[round(float(100 * s), 2) for s in row] for row in found.values()], "zmin": 0,
+        "zmax": 100, "colorscale": BLUES, "colorbar": {"title": {"text": "%"}, "thickness": 12},
+        "xgap": 1, "ygap": 1 if len(found) <= MANY else 0,
+        "customdata": [[f"{safe(name)}, {word}" for word in words] for name in found],
+        "hovertemplate": "%{customdata}: %{z:.1f} %<extra></extra>",
+    }  # fmt: skip
+    if len(found) <= MANY and q <= LABELLED:
+        trace |= {"texttemplate": "%{z:.0f}", "textfont": {"color": INK}}
+    look = layout(
+        max(220, row_height(len(found))), yaxis=name_axis(list(found), down=True),
+        xaxis=name_axis([word.removeprefix("component ") for word in words], title={"text": "component"}),
+    )  # fmt: skip
+    return Option(label, (trace,), look)

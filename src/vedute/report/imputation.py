@@ -11,6 +11,7 @@ from vedute.core.params import Array
 from vedute.core.predict import posterior
 from vedute.federation.model import Model
 from vedute.federation.model_file import own_scaling
+from vedute.report.fitted import WITHHELD
 from vedute.report.parts import (
     COLOURS,
     Figure,
@@ -107,8 +108,10 @@ def section(folder: Folder) -> Section:
         sentences.append("Every center has every view, so nothing was predicted for a whole center.")
     missing = ["predictions for single subjects: 'vedute impute RUN STUDY' makes them where the rows are"]
     if not model.centers:
-        missing.append("which center lacks which view: the privacy policy kept it at home")
-    tables = [_certainties(model, whole)] + [_gap_table(model, c, v) for c, v in found[:GAPS]]
+        missing.append(f"which center lacks which view: {WITHHELD}")
+    tables = [_certainties(model, whole)] + [
+        _gap_table(model, *gap, folded=i > 0) for i, gap in enumerate(found[:GAPS])
+    ]
     return Section(
         "imputation", "Imputation", tuple(sentences), (_figure(model, found[:GAPS]),) if found else (), tuple(tables),
         tuple(missing),
@@ -122,7 +125,7 @@ def _certainties(model: Model, whole: dict[str, float]) -> Table:
     return Table(caption, ("center", *whole), tuple(rows))
 
 
-def _gap_table(model: Model, center: str, view: str) -> Table:
+def _gap_table(model: Model, center: str, view: str, *, folded: bool) -> Table:
     """In the units of the data, where all centers share one scaling."""
     shared = None if own_scaling(model.settings) else next(iter(model.scalers.values()))
     rows = []
@@ -136,7 +139,7 @@ def _gap_table(model: Model, center: str, view: str) -> Table:
         ))  # fmt: skip
     units = "units of the data" if shared is not None else "scaled units"
     head = ("feature", "predicted mean", "predicted sd", "means observed elsewhere")
-    return Table(f"{view}, which {center} lacks ({units})", head, tuple(rows))
+    return Table(f"{view}, which {center} lacks ({units})", head, tuple(rows), folded=folded)
 
 
 def _figure(model: Model, found: list[tuple[str, str]]) -> Figure:

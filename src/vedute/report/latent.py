@@ -58,7 +58,8 @@ def section(folder: Folder, ids: bool = False) -> Section:
     if total:
         kept = sum(len(rows) for rows in drawn.values())
         told = count(total, "subject") if kept == total else f"one in {-(-total // MOST)} of {count(total, 'subject')}"
-        sentences.append(f"Each point is a subject ({told}), placed by the model of its own center.")
+        whose = "model of its own center" if model.centers else "global model"
+        sentences.append(f"Each point is a subject ({told}), placed by the {whose}.")
         sentences.append("This page therefore shows single patients: treat it with the care that their data need.")
         if not ids:
             missing.append("names of subjects: they stay at home unless the report is made with --ids")
@@ -154,9 +155,10 @@ def _cloud(folder: Folder, label: str, parts: list[Part]) -> Option:
     for k, (name, x, texts, _) in enumerate(parts):
         traces.append(
             {"type": "scatter", "mode": "markers", "name": safe(name), "text": texts, "marker": _marker(k, n),
-             "hovertemplate": "%{text}<extra></extra>"}
+             "legendgroup": safe(name), "hovertemplate": "%{text}<extra></extra>"}
         )  # fmt: skip
         columns.append([numbers(column) for column in x.T])
+    own = label == "center" and bool(parts)  # a click on a center hides its cross and ellipse as well
     order = {name: k for k, (name, *_) in enumerate(parts)}
     for j, name in enumerate(marked(model)):
         center = model.centers[name]
@@ -164,6 +166,7 @@ def _cloud(folder: Folder, label: str, parts: list[Part]) -> Option:
         common = {
             "type": "scatter",
             "showlegend": not parts,
+            "legendgroup": safe(name) if own or not parts else "case mix",
             "name": safe(name),
             "text": [safe(f"case mix of {name}")],
         }
@@ -183,7 +186,7 @@ def _cloud(folder: Folder, label: str, parts: list[Part]) -> Option:
         columns.append([[value] for value in numbers(center.m)])
     axis = {"zeroline": False, "constrain": "domain"}  # equal scales, as distances have a meaning
     look = layout(
-        560, xaxis=axis, yaxis={**axis, "scaleanchor": "x"}, hovermode="closest", showlegend=len(parts) <= MANY
+        640, xaxis=axis, yaxis={**axis, "scaleanchor": "x"}, hovermode="closest", showlegend=len(parts) <= MANY
     )
     return Option(label, tuple(traces), look, tuple(columns), covs)
 

@@ -65,11 +65,12 @@ def weights(prior: GlobalPrior, component: int) -> dict[str, float]:
 def section(folder: Folder) -> Section:
     """The chapter."""
     model = folder.run.model
-    sentences = ["Loadings are in scaled units; a component may be turned round, so only signs within it compare."]
+    sentences = []
     for k in range(min(model.prior.q, 12)):
         top = sorted(top_loadings(model, k), key=lambda loading: -abs(loading.value))[:3]
         words = [f"{loading.feature} ({loading.view}, {loading.value:+.2f})" for loading in top]
         sentences.append(f"Component {k + 1} is mostly {listed(words)}.")
+    sentences.append("Loadings are in scaled units; a component may be turned round, so only signs within it compare.")
     alone = [name for name, view in model.prior.views.items() if view.n_centers < 2]
     missing = (f"uncertainty for {listed(alone)}: fewer than two centers hold it",) if alone else ()
     tables = tuple(_table(model, k) for k in range(model.prior.q))
@@ -85,7 +86,7 @@ def _table(model: Model, k: int) -> Table:
     )
     head = ("view", "feature", "loading", "standard error", "sd between centers")
     most = f"the {TOP} largest loadings of each view"
-    return Table(f"Component {k + 1}: {most}", head, rows, labels=2)
+    return Table(f"Component {k + 1}: {most}", head, rows, labels=2, folded=k > 0)
 
 
 def _figure(model: Model) -> Figure:

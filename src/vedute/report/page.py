@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from vedute.errors import UserError
@@ -20,11 +21,11 @@ from vedute.report import (
     privacy,
     variability,
 )
-from vedute.report.parts import Figure, Section
+from vedute.report.parts import Figure, Section, num
 from vedute.report.reading import Folder
 from vedute.version import __version__
 
-SHOWN = 15  # rows of a table before the rest is folded away
+SHOWN = 12  # rows of a table before the rest is folded away
 
 
 def sections(folder: Folder, ids: bool = False) -> tuple[Section, ...]:
@@ -42,13 +43,35 @@ def sections(folder: Folder, ids: bool = False) -> tuple[Section, ...]:
     )
 
 
+def facts(folder: Folder) -> dict[str, str]:
+    """The run in a handful of numbers."""
+    model, paid = folder.run.model, privacy.verdict(folder)
+    people = {"subjects": f"{sum(folder.counts.values()):,}"} if len(folder.counts) == len(folder.centers) else {}
+    return {
+        "centers": f"{len(folder.centers):,}",
+        **people,
+        "views": f"{len(model.layout.names):,}",
+        "features": f"{model.layout.total:,}",
+        "components": f"{model.prior.q:,}",
+        "privacy": "none" if paid.banner else f"ε = {num(paid.epsilon)}",
+    }
+
+
 def render(folder: Folder, *, ids: bool = False, live: str = "") -> str:
     """The page of a finished run; ``ids`` shows the names of subjects when the mouse points at them."""
     versions = {**folder.versions, "report": __version__}
-    return page(folder.name, sections(folder, ids), folder.run.model.prior.q, versions, live)
+    chapters = sections(folder, ids)
+    return page(folder.name, chapters, folder.run.model.prior.q, versions, live, facts(folder))
 
 
-def page(title: str, chapters: Sequence[Section], components: int, versions: Mapping[str, str], live: str = "") -> str:
+def page(
+    title: str,
+    chapters: Sequence[Section],
+    components: int,
+    versions: Mapping[str, str],
+    live: str = "",
+    told: Mapping[str, str] | None = None,
+) -> str:
     """Some chapters as a page; one that is ``live`` (a word for its state) asks its server for news."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -63,15 +86,21 @@ def page(title: str, chapters: Sequence[Section], components: int, versions: Map
     )  # fmt: skip
     return environment.get_template("page.html").render(
         title=title,
+        facts=told or {},
         chapters=chapters,
         figures=[_plain(figure) for chapter in chapters for figure in chapter.figures],
-        # 4.9 MB of program shrink to 2: every browser since 2023 can unpack them
-        plotly=base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode(),
+        plotly=_packed(get_plotlyjs),
         components=components,
         versions=versions,
         live=live,
         shown=SHOWN,
     )
+
+
+@cache
+def _packed(program: Callable[[], str]) -> str:
+    """4.9 MB of program shrink to 2: every browser since 2023 can unpack them."""
+    return base64.b64encode(gzip.compress(program().encode(), mtime=0)).decode()
 
 
 def _plain(figure: Figure) -> Mapping[str, Any]:

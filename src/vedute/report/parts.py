@@ -13,6 +13,8 @@ import numpy as np
 from vedute.core.params import Array
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a6548a", "#8c6d00", "#1f6f8b", "#7a4b1e", "#5b5b5b")  # dark on white
+INK = "#1d2730"
+BLUES = [[0, "#f2f7fb"], [0.5, "#a3cfea"], [1, "#4599cf"]]  # light enough for numbers in ink
 UNKNOWN = "not known"
 LABEL = 28  # characters of a name beside an axis; hovering and the tables show all of it
 MANY = 40  # rows of a figure beyond which their names no longer fit
@@ -20,12 +22,13 @@ MANY = 40  # rows of a figure beyond which their names no longer fit
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts; all but the first ``labels`` columns are numbers."""
+    """A table of texts; all but the first ``labels`` columns are numbers. A ``folded`` one opens when asked."""
 
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     labels: int = 1
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,11 @@ class Section:
     tables: tuple[Table, ...] = ()
     missing: tuple[str, ...] = ()
     banner: str = ""
+
+    @property
+    def lead(self) -> str:
+        """The chapter in a sentence."""
+        return self.banner or (*self.sentences, "")[0]
 
 
 def num(value: float, digits: int = 2) -> str:
@@ -115,7 +123,9 @@ def numbers(values: Array | Sequence[float]) -> list[float | None]:
 def name_axis(names: Sequence[str], *, down: bool = False, **more: Any) -> dict[str, Any]:
     """An axis with a place for each name, from the top ``down``; names stay away where they would not fit."""
     ends = [-0.6, len(names) - 0.4]
-    axis: dict[str, Any] = {"zeroline": False, "automargin": True, "range": ends[::-1] if down else ends, **more}
+    ends = ends[::-1] if down else ends
+    axis: dict[str, Any] = {"zeroline": False, "automargin": True, "ticks": "", "ticklabelstandoff": 6, "range": ends}
+    axis |= more
     if len(names) > MANY:
         return {**axis, "showticklabels": False}
     return {**axis, "tickmode": "array", "tickvals": list(range(len(names))), "ticktext": [short(n) for n in names]}
@@ -125,13 +135,13 @@ def layout(height: int, **more: Any) -> dict[str, Any]:
     """The common look."""
     return {
         "height": height,
-        "margin": {"l": 60, "r": 16, "t": 40, "b": 60},
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
+        "margin": {"l": 60, "r": 16, "t": 40, "b": 56},
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",
         "colorway": list(COLOURS),
         "hoverlabel": {"align": "left"},
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
+        "legend": {"orientation": "h", "traceorder": "normal", "yanchor": "bottom", "y": 1.0, "x": 0},
         **more,
     }
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from vedute.privacy.accounting import paper_claim, spent_epsilon
 from vedute.privacy.chain import Record
 from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, from_json, leaves
-from vedute.report.parts import UNKNOWN, Section, Table, count, num
+from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import Folder
 
+LINES = 12  # centers whose spending is drawn
 DELTA = 1e-5  # where nothing was promised
 RELATIONS = {"none": SUBJECT, "subject": SUBJECT, "center": CENTER, "paper": CENTER}
 MEANING = {
@@ -52,17 +53,34 @@ def events(records: Sequence[Record]) -> tuple[Event, ...]:
     return tuple(from_json(event) for record in records for event in record["release"]["events"])
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What a run paid in all, and the banner that is due."""
+
+    policy: str
+    found: tuple[Spent, ...]
+    without: tuple[str, ...]  # centers whose ledger is not there
+    epsilon: float
+    banner: str
+
+
+def verdict(folder: Folder) -> Verdict:
+    """The largest total of any center; infinite where one cannot be told."""
+    found = tuple(spent(center, records) for center, records in folder.ledgers.items() if records)
+    policy = str(folder.asked.get("policy", found[0].policy if found else "none"))
+    known = {s.center for s in found}
+    without = tuple(name for name in folder.centers if name not in known)
+    total = math.inf if without else max((s.epsilon for s in found), default=math.inf)
+    return Verdict(policy, found, without, total, _banner(policy, found, total))
+
+
 def section(folder: Folder) -> Section:
     """The chapter."""
-    found = [spent(center, records) for center, records in folder.ledgers.items() if records]
-    policy = str(folder.asked.get("policy", found[0].policy if found else "none"))
+    paid = verdict(folder)
+    found, policy, without, total = paid.found, paid.policy, paid.without, paid.epsilon
     relation = found[0].relation if found else RELATIONS.get(policy, SUBJECT)
-    total = max((s.epsilon for s in found), default=math.inf)
     meaning = MEANING[relation] if policy != "none" else "no promise is made"
     sentences = [f"Policy: {policy}; {meaning}."]
-    without = [name for name in folder.centers if name not in {s.center for s in found}]
-    if without:
-        total = math.inf
     delta = max((s.delta for s in found), default=DELTA)
     at = f" at delta = {delta:g}" if math.isfinite(total) else ""
     sentences.append(f"Composed over everything that left the centers: epsilon = {num(total)}{at}.")
@@ -81,8 +99,15 @@ def section(folder: Folder) -> Section:
             f"the ledgers of {count(len(without), 'center')}: no copy is in this folder, so what they spent cannot be "
             "told here and counts as infinite; ask the centers for theirs"
         )
-    banner = _banner(policy, found, total)
-    return Section("privacy", "Privacy", tuple(sentences), (), _tables(folder, found), tuple(missing), banner)
+    figures = (_figure(folder),) if any(len(line) > 1 for line in running(folder).values()) else ()
+    tables = _claim_table(folder, paid) + _tables(folder, found)
+    return Section("privacy", "Privacy", tuple(sentences), figures, tables, tuple(missing), paid.banner)
+
+
+def running(folder: Folder) -> dict[str, list[float]]:
+    """What each center had spent after each release, by its ledger; absent where that was ever infinite."""
+    found = {c: [_epsilon(record) for record in records] for c, records in folder.ledgers.items()}
+    return {center: line for center, line in found.items() if line and all(map(math.isfinite, line))}
 
 
 def _banner(policy: str, found: Sequence[Spent], total: float) -> str:
@@ -93,14 +118,51 @@ def _banner(policy: str, found: Sequence[Spent], total: float) -> str:
     return "NOT PRIVATE: something left without protection, or cannot be accounted for." if math.isinf(total) else ""
 
 
-def _claim(folder: Folder, policy: str) -> list[str]:
+def _claimed(folder: Folder, policy: str) -> tuple[float, float] | None:
+    """Epsilon and delta as the paper would state them."""
     asked = folder.asked
     if policy != "paper" or "epsilon" not in asked or "delta" not in asked:
+        return None
+    return paper_claim(float(asked["epsilon"]), float(asked["delta"]), len(folder.run.model.layout.names))
+
+
+def _claim(folder: Folder, policy: str) -> list[str]:
+    if (claimed := _claimed(folder, policy)) is None:
         return []
-    epsilon, delta = paper_claim(float(asked["epsilon"]), float(asked["delta"]), len(folder.run.model.layout.names))
-    claim = f"The paper's own claim (Theorem 4) would be epsilon = {num(epsilon)}, delta = {num(delta)}"
-    raw = ", and leaves out that the first has no noise" if asked.get("first_round", "raw") == "raw" else ""
+    claim = f"The paper's own claim (Theorem 4) would be epsilon = {num(claimed[0])}, delta = {num(claimed[1])}"
+    raw = ", and leaves out that the first has no noise" if folder.asked.get("first_round", "raw") == "raw" else ""
     return [f"{claim}: it counts one round{raw}. The total above counts all."]
+
+
+def _claim_table(folder: Folder, paid: Verdict) -> tuple[Table, ...]:
+    if (claimed := _claimed(folder, paid.policy)) is None:
+        return ()
+    delta = max((s.delta for s in paid.found), default=DELTA)
+    rows = (
+        ("the paper's claim", "one round", num(claimed[0]), f"{claimed[1]:g}"),
+        ("the honest total", "every release", num(paid.epsilon), f"{delta:g}"),
+    )
+    return (Table("Claimed and counted", ("total", "counts", "epsilon", "delta"), rows, labels=2),)
+
+
+def _figure(folder: Folder) -> Figure:
+    found = sorted(running(folder).items(), key=lambda item: -item[1][-1])
+    traces = tuple(
+        {
+            "type": "scatter", "mode": "lines+markers", "name": safe(center), "x": list(range(1, len(line) + 1)),
+            "y": numbers(line), "text": [safe(center)] * len(line),
+            "hovertemplate": "%{text}, release %{x}: %{y:.2f}<extra></extra>",
+        }
+        for center, line in found[:LINES]
+    )  # fmt: skip
+    look = layout(
+        320, xaxis={"title": {"text": "release"}, "zeroline": False},
+        yaxis={"title": {"text": "epsilon so far"}, "rangemode": "tozero", "zeroline": False},
+    )  # fmt: skip
+    alt = "What each center had spent after each release, composed."
+    if len(found) > LINES:
+        alt += f" The {LINES} that spent most."
+    return Figure("spent", alt, (Option("", traces, look),))
 
 
 def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
@@ -112,7 +174,7 @@ def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
     )
     head = ("center", "policy", "neighbours", "releases", "promised epsilon", "spent epsilon", "delta")
     lines = tuple(
-        (center, str(record["key"]), str(record["when"]), _noise(events([record])), _running(record))
+        (center, str(record["key"]), str(record["when"]), _noise(events([record])), num(_epsilon(record)))
         for center, records in folder.ledgers.items()
         for record in records
     )
@@ -127,9 +189,10 @@ def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
     )
 
 
-def _running(record: Record) -> str:
+def _epsilon(record: Record) -> float:
+    """The total in a line of a ledger; JSON knows no infinity, so that is a word there."""
     value = record["spent_epsilon"]
-    return UNKNOWN if value is None else str(value) if isinstance(value, str) else num(float(value))
+    return math.nan if value is None else math.inf if isinstance(value, str) else float(value)
 
 
 def _noise(found: Sequence[Event]) -> str:

@@ -15,7 +15,9 @@ import numpy as np
 from vedute.core.params import Array
 from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
+from vedute.estimator import FederatedPPCA
 from vedute.federation.latent import DATA, LATENT
+from vedute.federation.loop import Record
 from vedute.federation.store import LOCAL, RUN, STUDY, Run, load_run
 from vedute.privacy import chain
 
@@ -32,12 +34,21 @@ class Subjects:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """How many subjects of a center have a view, and how many cells of their rows are empty."""
+
+    subjects: int
+    empty: int
+
+
+@dataclass(frozen=True)
 class Folder:
     """A run and what lies beside it."""
 
     name: str
     run: Run
     counts: Mapping[str, int] = field(default_factory=dict)  # subjects of each center
+    seen: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)  # center -> view
     subjects: Mapping[str, Subjects] = field(default_factory=dict)
     ledgers: Mapping[str, tuple[chain.Record, ...]] = field(default_factory=dict)  # without their first line
     asked: Mapping[str, Any] = field(default_factory=dict)  # the privacy that the fit was asked for
@@ -56,10 +67,12 @@ def read_folder(path: Path) -> Folder:
     described = from_json(read_whole(path / RUN), path / RUN)
     local = {center: path / LOCAL / center for center in run.model.scalers}
     held = {center: folder for center, folder in local.items() if _inside(folder, path / LOCAL)}
+    data = {name: from_json(read_whole(f / DATA), f / DATA) for name, f in held.items() if _has(f, DATA)}
     return Folder(
         title_of(path),
         run,
-        {name: int(from_json(read_whole(f / DATA), f / DATA)["subjects"]) for name, f in held.items() if _has(f, DATA)},
+        {name: int(told["subjects"]) for name, told in data.items()},
+        {name: read_seen(told["views"]) for name, told in data.items() if "views" in told},
         {name: _subjects(f / LATENT, run.model.prior.q) for name, f in held.items() if _has(f, LATENT)},
         dict(_ledger(file) for file in sorted(path.glob("ledger-*.jsonl"))),
         described["settings"].get("privacy") or {},
@@ -68,9 +81,20 @@ def read_folder(path: Path) -> Folder:
     )
 
 
+def from_estimator(estimator: FederatedPPCA, name: str = "") -> Folder:
+    """A model in memory as a folder that holds no rows."""
+    history = tuple(Record(**record) for record in estimator.history_)
+    return Folder(name, Run(estimator.model_, history, estimator.converged_))
+
+
 def _inside(folder: Path, root: Path) -> bool:
     """A center's name comes from a file, so it may not lead out of the folder."""
     return folder.resolve().parent == root.resolve()
+
+
+def read_seen(views: Mapping[str, Mapping[str, int]]) -> dict[str, Seen]:
+    """What ``data.json`` tells of the views of a center."""
+    return {view: Seen(int(told["subjects"]), int(told["empty"])) for view, told in views.items()}
 
 
 def _has(folder: Path, name: str) -> bool:

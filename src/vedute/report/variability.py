@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,11 +67,9 @@ def sampling_sd(params: ViewParams, prior: ViewPrior, n: int) -> float:
 
 
 def interval(folder: Folder, row: Deviation) -> tuple[float, float]:
-    """A 95 % interval of the deviation of a center's means; NaN where the number of subjects is not known.
-
-    A run folder counts the subjects of a center, not those of each view: where many lack the view it is too narrow.
-    """
-    n = folder.counts.get(row.center, 0)
+    """A 95 % interval of the deviation of a center's means; NaN where the number of its subjects is not known."""
+    seen = folder.seen.get(row.center, {})
+    n = seen[row.view].subjects if row.view in seen else folder.counts.get(row.center, 0)
     if n == 0 or math.isnan(row.mean):
         return math.nan, math.nan
     model = folder.run.model
@@ -108,29 +107,57 @@ def section(folder: Folder) -> Section:
         missing.append("deviations of single centers: " + WITHHELD)
     elif any(row.center not in folder.counts for row in rows):
         missing.append("intervals of the deviations: they need the numbers of subjects, which stayed at the centers")
-    told = [
-        f"{name}: {percent(s.measuring)} of the variance lies in how centers measure, "
-        f"{percent(s.case_mix)} in whom they recruit."
-        for name, s in ((name, share(view, model.prior)) for name, view in model.prior.views.items())
-        if math.isfinite(s.measuring)
-    ]
+    shares = {name: share(view, model.prior) for name, view in model.prior.views.items()}
+    told = {name: s for name, s in shares.items() if math.isfinite(s.measuring)}
     meaning = ["1 sd is what a usual center differs by (root mean square over the features of the view)."]
     if folder.counts:
-        meaning.append("Intervals count all subjects of a center; where many of them lack a view, they are too narrow.")
+        meaning.append("Intervals tell what other subjects of the same center would have given.")
     finite = any(math.isfinite(row.mean) for row in rows)
+    figures = [_shares_figure(told)] if told else []
+    if finite:
+        figures.append(_figure(folder, rows))
     return Section(
         "variability", "Variability between centers",
-        tuple(sentences(rows) + (meaning if finite else []) + told),
-        (_figure(folder, rows),) if finite else (), (_shares(folder), *([_table(folder, rows)] if rows else [])),
-        tuple(missing),
+        tuple(sentences(rows) + (meaning if finite else []) + _largest(told)), tuple(figures),
+        (_shares(shares), *([_table(folder, rows)] if rows else [])), tuple(missing),
     )  # fmt: skip
 
 
-def _shares(folder: Folder) -> Table:
-    prior = folder.run.model.prior
-    found = {name: share(view, prior) for name, view in prior.views.items()}
-    rows = tuple((name, percent(s.measuring), percent(s.case_mix)) for name, s in found.items())
+def _largest(shares: Mapping[str, Share]) -> list[str]:
+    if not shares:
+        return []
+    view, most = max(shares.items(), key=lambda item: item[1].measuring)
+    where = f"{percent(most.measuring)} of its variance lies in how they measure, {percent(most.case_mix)} in whom they"
+    return [f"Centers measure most differently in {view}: {where} recruit."]
+
+
+def _shares(shares: Mapping[str, Share]) -> Table:
+    rows = tuple((name, percent(s.measuring), percent(s.case_mix)) for name, s in shares.items())
     return Table("Share of variance between centers", ("view", "how they measure", "whom they recruit"), rows)
+
+
+def _shares_figure(shares: Mapping[str, Share]) -> Figure:
+    names = list(shares)
+    parts = {
+        "how centers measure": [s.measuring for s in shares.values()],
+        "whom they recruit": [s.case_mix for s in shares.values()],
+    }
+    traces = tuple(
+        {
+            "type": "bar", "orientation": "h", "name": what, "y": list(range(len(names))),
+            "x": numbers([100 * value for value in values]), "marker": {"color": colour},
+            "text": [safe(name) for name in names], "textposition": "none",
+            "hovertemplate": "%{text}: %{x:.1f} %<extra></extra>",
+        }
+        for (what, values), colour in zip(parts.items(), (COLOURS[1], COLOURS[0]), strict=True)
+    )  # fmt: skip
+    look = layout(
+        row_height(len(names)), barmode="stack", bargap=0.3,
+        xaxis={"title": {"text": "share of the view's variance, %"}, "rangemode": "tozero", "zeroline": False},
+        yaxis=name_axis(names, down=True),
+    )  # fmt: skip
+    alt = "Share of each view's variance that lies between centers: in how they measure, and in whom they recruit."
+    return Figure("shares", alt, (Option("", traces, look),))
 
 
 def _table(folder: Folder, rows: list[Deviation]) -> Table:
@@ -156,7 +183,7 @@ def _figure(folder: Folder, rows: list[Deviation]) -> Figure:
         bounds = [interval(folder, r) for r in own]
         x, places = np.array([r.mean for r in own]), list(range(len(own)))
         trace = {
-            "type": "scatter", "mode": "markers", "x": numbers(x), "y": places,
+            "type": "scatter", "mode": "markers", "name": safe(view), "x": numbers(x), "y": places,
             "marker": {"size": 10, "color": COLOURS[0]},
             "error_x": {
                 "type": "data", "symmetric": False, "array": numbers([b[1] for b in bounds] - x),
@@ -173,9 +200,13 @@ def _figure(folder: Folder, rows: list[Deviation]) -> Figure:
             "y1": 1,
             "line": {"color": "#777777", "dash": "dot"},
         }
+        note = {
+            "x": 1, "y": 1, "yref": "paper", "yanchor": "bottom", "text": "a usual center", "showarrow": False,
+            "font": {"color": "#595959", "size": 12},
+        }  # fmt: skip
         look = layout(
-            row_height(len(own)), xaxis={"title": {"text": "deviation, sd"}, "rangemode": "tozero"},
-            yaxis=name_axis([r.center for r in own], down=True), shapes=[line],
+            row_height(len(own)), xaxis={"title": {"text": "deviation, sd"}, "rangemode": "tozero", "zeroline": False},
+            yaxis=name_axis([r.center for r in own], down=True), shapes=[line], annotations=[note],
         )  # fmt: skip
         options.append(Option(view, (trace,), look))
     alt = "Deviation of each center's means from the usual, with 95 % intervals; the dotted line is a usual center."

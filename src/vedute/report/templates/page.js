@@ -9,7 +9,7 @@
 
   const narrow = () => window.innerWidth < 640;
   const config = {
-    responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover",
+    responsive: true, displaylogo: false, displayModeBar: !narrow(),
     modeBarButtonsToRemove: ["select2d", "lasso2d"],
   };
 
@@ -43,6 +43,7 @@
     if (narrow()) {
       layout.font.size = 11;
       layout.margin = { l: 44, r: 8, t: 28, b: 52 };
+      if (option.columns.length) layout.height = Math.min(layout.height, window.innerWidth + 60);
     }
     return layout;
   }
@@ -59,9 +60,14 @@
     const frame = document.getElementById("figure-" + figure.key);
     const plot = frame.querySelector(".plot"), menus = frame.querySelector(".menus");
     const state = { option: 0, h: 0, v: 1 };
-    const draw = () => {
+    const words = frame.querySelector("figcaption").textContent;
+    const draw = async () => {
       const option = figure.options[state.option];
-      return Plotly.react(plot, traces(option, state.h, state.v), look(option, state.h, state.v), config);
+      await Plotly.react(plot, traces(option, state.h, state.v), look(option, state.h, state.v), config);
+      plot.querySelectorAll(".main-svg").forEach((part, i) => {  // one picture with words, its upper layers silent
+        part.setAttribute(i ? "aria-hidden" : "role", i ? "true" : "img");
+        if (!i) part.setAttribute("aria-label", words);
+      });
     };
     const set = (name) => (value) => { state[name] = value; draw(); };
     if (figure.menu && figure.options.length > 1) {
@@ -80,7 +86,9 @@
     await new Promise((resolve) => setTimeout(resolve));  // lets the page answer between two figures
   }
   window.addEventListener("beforeprint", () => {
+    document.querySelectorAll("details").forEach((part) => { part.open = true; });
     document.querySelectorAll(".plot").forEach((plot) => Plotly.Plots.resize(plot));
   });
+  performance.mark("drawn");
   document.documentElement.dataset.drawn = figures.length;
 })();
