@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from vedute.cli.app import run
-from vedute.cli.demo import FIGURE, table
+from vedute.cli.demo import FIGURE, _reports, table
 from vedute.demo import Outcome, breast_cancer, synthetic
+from vedute.demo_report import as_folder, report
+from vedute.report import fitted
 
 
 @pytest.fixture(scope="module")
@@ -63,4 +65,27 @@ def test_the_command_draws_a_figure_and_may_be_repeated(
     picture = (out / FIGURE).read_bytes()
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     assert len(picture) > 50_000
-    assert [path.name for path in out.iterdir()] == [FIGURE]
+    reports = ["report-breast-cancer.html", "report-synthetic.html"]
+    assert sorted(path.name for path in out.iterdir()) == [FIGURE, *reports]
+    told = capsys.readouterr().out
+    for name in reports:
+        assert str(out / name) in told
+        assert (out / name).stat().st_size < 3e6
+
+
+def test_the_reports_show_every_subject_and_what_is_missing(outcomes: list[Outcome]) -> None:
+    folder = as_folder(outcomes[0])
+    assert folder.seen["center1"]["view1"].subjects == folder.counts["center1"] == len(folder.subjects["center1"].x)
+    assert [len(held) for held in fitted.holdings(folder).values()] == [3, 2, 2]
+    assert len(fitted.section(folder).missing) == 0
+    page = report(outcomes[0])
+    assert outcomes[0].title in page
+    assert f"{sum(folder.counts.values())} subjects" in page
+
+
+def test_without_the_extra_the_demonstration_says_what_it_lacks(
+    outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vedute.cli.demo.find_spec", lambda name: None)
+    assert "vedute[report]" in _reports(outcomes, tmp_path)
+    assert list(tmp_path.iterdir()) == []

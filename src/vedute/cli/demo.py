@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ FIGURE = "latent.png"
 
 
 @click.command()
-@click.option("--out", type=FilePath, default=Path("demo-out"), show_default=True, help="Folder for the figure.")
+@click.option(
+    "--out", type=FilePath, default=Path("demo-out"), show_default=True, help="Folder for the figure and the reports."
+)
 @json_option
 def command(out: Path, as_json: bool) -> None:
-    """Fit a synthetic and a real study over three centers each; print a table and draw the latent spaces."""
+    """Fit a synthetic and a real study over three centers each: a table, a figure of the latent spaces, reports."""
     from vedute.cli.screen import screen
     from vedute.data.files import placed, said_plainly
     from vedute.demo import breast_cancer, synthetic
@@ -33,11 +36,25 @@ def command(out: Path, as_json: bool) -> None:
     outcomes = [synthetic(), breast_cancer()]
     with placed(out / FIGURE) as aside:
         draw(outcomes, aside)
+    told = _reports(outcomes, out)
     if as_json:
         click.echo(json.dumps([as_data(outcome) for outcome in outcomes], indent=2))
         return
     screen().print(table(outcomes))
     click.echo(f"figure: {out / FIGURE}")
+    click.echo(f"reports: {told}")
+
+
+def _reports(outcomes: list[Outcome], out: Path) -> str:
+    """Write a report of each study; says where, or what they would need."""
+    from vedute.data.files import write_whole
+    from vedute.demo_report import file_name, report
+
+    if find_spec("plotly") is None or find_spec("jinja2") is None:
+        return "not written; pip install 'vedute[report]' for them"
+    for outcome in outcomes:
+        write_whole(out / file_name(outcome), report(outcome).encode())
+    return ", ".join(str(out / file_name(outcome)) for outcome in outcomes)
 
 
 def table(outcomes: list[Outcome]) -> Table:
