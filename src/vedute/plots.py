@@ -15,29 +15,45 @@ import numpy as np
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
 from vedute.federation.deviation import center_deviation
-from vedute.report import choice, convergence, explained, fitted, imputation, loadings, variability
+from vedute.report import choice, convergence, explained, fitted, imputation, loadings, privacy, variability
 from vedute.report import latent as latent_space
-from vedute.report.parts import COLOURS
+from vedute.report.parts import COLOURS, INK
 from vedute.report.reading import Folder, from_estimator, read_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Source = FederatedPPCA | str | os.PathLike[str]
-INK, SOFT = "#222222", "#888888"
+SOFT = "#888888"
 LEGEND = 12  # names that a legend can hold
 
 
 def holdings(source: Source, ax: Axes | None = None) -> Axes:
-    """Which center has data for which view."""
+    """What is missing: the share of each view's cells that hold a value, by center; has or lacks where none counted."""
     folder = _folder(source)
-    held, views = fitted.holdings(folder), folder.run.model.layout.names
-    if not held:
-        raise UserError(fitted.WITHHELD)
+    shares, views = fitted.filled(folder), folder.run.model.layout.names
+    if not shares:
+        raise UserError(f"which center has which view is not known: {fitted.WITHHELD}")
     ax = _axes(ax)
-    ax.imshow([[view in own for view in views] for own in held.values()], cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+    ax.imshow(list(shares.values()), cmap="Blues", vmin=0, vmax=1.6, aspect="auto")
+    for i, row in enumerate(shares.values()):
+        for j, share in enumerate(row):
+            ax.text(j, i, f"{100 * share:.0f} %" if share else "none", ha="center", va="center", color=INK)
     ax.set_xticks(range(len(views)), [_name(view) for view in views])
-    return _rows(ax, list(held))
+    return _rows(ax, list(shares))
+
+
+def spent(source: Source, ax: Axes | None = None) -> Axes:
+    """What each center had spent in privacy after each of its releases; needs a folder with ledgers."""
+    lines = privacy.running(_folder(source))
+    if not lines:
+        raise UserError("no ledger with a finite total is in the folder; a fit under a privacy policy writes them")
+    ax = _axes(ax)
+    for k, (center, line) in enumerate(lines.items()):
+        ax.plot(range(1, len(line) + 1), line, ".-", color=COLOURS[k % len(COLOURS)], label=_name(center))
+    ax.set(xlabel="release", ylabel="epsilon so far")
+    ax.set_ylim(bottom=0)
+    return _plain(_legend(ax))
 
 
 def change(source: Source, ax: Axes | None = None) -> Axes:
@@ -49,16 +65,37 @@ def change(source: Source, ax: Axes | None = None) -> Axes:
     return _plain(ax)
 
 
-def spreads(source: Source, ax: Axes | None = None) -> Axes:
-    """Standard deviations between centers of the parameters of each view."""
-    folder, ax = _folder(source), _axes(ax)
-    views = folder.run.model.prior.views
-    found = np.array([convergence.spreads(view) for view in views.values()])
-    for k, what in enumerate(convergence.PARAMETERS):
-        ax.semilogx(found[:, k], range(len(views)), "oDs"[k], color=COLOURS[k], label=what)
-    ax.set_xlabel("standard deviation between centers")
-    ax.legend(frameon=False)
-    return _rows(_plain(ax), list(views))
+def spreads(source: Source, parameter: str = "mean", ax: Axes | None = None) -> Axes:
+    """Standard deviations between centers of a parameter ("mean", "loadings", "log noise") after each round."""
+    folder = _folder(source)
+    if parameter not in convergence.PARAMETERS:
+        raise UserError(f"parameter={parameter!r}: choose one of {', '.join(map(repr, convergence.PARAMETERS))}")
+    views, k = convergence.estimated(folder), convergence.PARAMETERS.index(parameter)
+    if not views:
+        raise UserError("no view has spreads round by round: fewer than two centers hold it, or an older vedute fitted")
+    ax = _axes(ax)
+    for j, view in enumerate(views):
+        line = [record.spreads[view][k] for record in folder.run.history]
+        ax.semilogy(range(1, len(line) + 1), line, color=COLOURS[j % len(COLOURS)], label=_name(view))
+    ax.set(xlabel="round", ylabel=f"sd of the {parameter} between centers")
+    return _plain(_legend(ax))
+
+
+def shares(source: Source, ax: Axes | None = None) -> Axes:
+    """Share of each view's variance that lies between centers: in how they measure, and in whom they recruit."""
+    folder = _folder(source)
+    prior = folder.run.model.prior
+    found = {name: variability.share(view, prior) for name, view in prior.views.items() if view.n_centers > 1}
+    if not found:
+        raise UserError(f"{next(iter(prior.views))}: {variability.ONE}")
+    ax = _axes(ax)
+    measuring = np.array([100 * share.measuring for share in found.values()])
+    ax.barh(range(len(found)), measuring, color=COLOURS[1], label="how centers measure")
+    mix = [100 * share.case_mix for share in found.values()]
+    ax.barh(range(len(found)), mix, left=measuring, color=COLOURS[0], label="whom they recruit")
+    ax.set_xlabel("share of the view's variance, %")
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return _rows(_plain(ax), list(found))
 
 
 def deviation(source: Source, view: str | None = None, ax: Axes | None = None) -> Axes:
@@ -82,7 +119,10 @@ def deviation(source: Source, view: str | None = None, ax: Axes | None = None) -
 def latent(
     source: Source, components: tuple[int, int] = (1, 2), colour: str = "center", ax: Axes | None = None
 ) -> Axes:
-    """Subjects in the plane of two components, coloured by ``"center"`` or ``"group"``; needs a folder with rows."""
+    """Subjects in the plane of two components, coloured by ``"center"`` or ``"group"``; needs a folder with rows.
+
+    Crosses are the case mix of centers, ellipses one standard deviation of the uncertainty about a single subject.
+    """
     folder = _folder(source)
     if not folder.subjects:
         raise UserError(f"{latent_space.ROWS}; give the run folder of a fit made where the rows are")
@@ -103,11 +143,17 @@ def latent(
         ax.scatter(
             own[:, h], own[:, v], s=14, alpha=0.7, color=COLOURS[k % len(COLOURS)], lw=0, label=_name(str(label))
         )
+    model = folder.run.model
+    order = {label: k for k, label in enumerate(sorted(set(labels)))}
+    for name in latent_space.marked(model):
+        m, cov = model.centers[name].m[[h, v]], latent_space.uncertainty(model, name)[np.ix_([h, v], [h, v])]
+        shade = COLOURS[order[name] % len(COLOURS)] if colour == "center" and name in order else INK
+        around = np.linspace(0, 2 * np.pi, 49)
+        ax.plot(*(m[:, None] + np.linalg.cholesky(cov) @ [np.cos(around), np.sin(around)]), color=shade, lw=1.5)
+        ax.plot(*m, "P", color=shade, ms=9, mec="white")
     ax.set(xlabel=f"component {h + 1}", ylabel=f"component {v + 1}")
     ax.set_aspect("equal", adjustable="datalim")
-    if len(set(labels)) <= LEGEND:
-        ax.legend(frameon=False)
-    return _plain(ax)
+    return _plain(_legend(ax))
 
 
 def top_loadings(source: Source, component: int = 1, ax: Axes | None = None) -> Axes:
@@ -213,6 +259,12 @@ def _component(folder: Folder, component: int) -> int:
 def _rows(ax: Axes, names: list[str]) -> Axes:
     ax.set_yticks(range(len(names)), [_name(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
+    return ax
+
+
+def _legend(ax: Axes) -> Axes:
+    if len(ax.get_legend_handles_labels()[1]) <= LEGEND:
+        ax.legend(frameon=False)
     return ax
 
 

@@ -14,12 +14,14 @@ from matplotlib.figure import Figure
 from vedute import FederatedPPCA, UserError, plots
 from vedute.federation.deviation import center_deviation
 from vedute.federation.store import load_run
+from vedute.report import variability
 from vedute.report.reading import read_folder
 
 PLOTS: dict[str, Callable[..., Axes]] = {
     "holdings": plots.holdings,
     "change": plots.change,
     "spreads": plots.spreads,
+    "shares": plots.shares,
     "deviation": plots.deviation,
     "latent": plots.latent,
     "loadings": plots.top_loadings,
@@ -54,12 +56,44 @@ def test_deviations_are_those_of_the_model(toy_run: Path) -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == [row.center for row in rows]
 
 
+def test_spreads_are_those_of_the_rounds(toy_run: Path) -> None:
+    history = load_run(toy_run).history
+    ax = plots.spreads(toy_run, "loadings", ax=axes())
+    for line, view in zip(ax.lines, ("view1", "view2", "view3"), strict=True):
+        assert list(line.get_ydata()) == [record.spreads[view][1] for record in history]
+
+
+def test_shares_add_up_to_what_lies_between_centers(toy_run: Path) -> None:
+    prior = load_run(toy_run).model.prior
+    ax = plots.shares(toy_run, ax=axes())
+    ends = [bar.get_x() + bar.get_width() for bar in ax.containers[1]]
+    found = [variability.share(view, prior) for view in prior.views.values()]
+    assert ends == pytest.approx([100 * (share.measuring + share.case_mix) for share in found])
+
+
+def test_spent_is_what_the_ledgers_say(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"nice": [1.0, 3.0]}
+    monkeypatch.setattr("vedute.report.privacy.running", lambda folder: told)
+    ax = plots.spent(toy_run, ax=axes())
+    assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 3.0]]
+
+
+def test_the_map_of_what_is_missing_has_a_number_in_every_cell(toy_run: Path) -> None:
+    texts = [text.get_text() for text in plots.holdings(toy_run, ax=axes()).texts]
+    assert len(texts) == 9
+    assert texts.count("none") == 1
+
+
 def test_every_subject_is_a_point(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     for colour, names in (("center", list(folder.subjects)), ("group", ["case", "control"])):
         ax = plots.latent(toy_run, (2, 1), colour, ax=axes())
         assert {text.get_text() for text in ax.get_legend().get_texts()} == set(names)
         points = np.concatenate([dots.get_offsets() for dots in ax.collections])
+        crosses = np.array([line.get_xydata()[0] for line in ax.lines if line.get_marker() == "P"])
+        assert np.allclose(
+            sorted(crosses.tolist()), sorted([c.m[::-1].tolist() for c in folder.run.model.centers.values()])
+        )
         truth = np.concatenate([subjects.x[:, ::-1] for subjects in folder.subjects.values()])
         assert np.array_equal(np.sort(points, axis=0), np.sort(truth, axis=0))
 
@@ -88,6 +122,8 @@ def test_dollars_in_names_are_no_formulas(save: Callable[..., Path]) -> None:
         (lambda run: plots.top_loadings(run, 3), "it has 1 to 2"),
         (lambda run: plots.latent(run, (0, 1)), "component 0 is not in the model"),
         (lambda run: plots.latent(run, colour="age"), "choose 'center' or 'group'"),
+        (lambda run: plots.spreads(run, "age"), "choose one of 'mean', 'loadings'"),
+        (plots.spent, "no ledger with a finite total"),
         (lambda run: plots.latent(FederatedPPCA.load(run)), "give the run folder"),
         (lambda run: plots.imputed(run, "nice", "view1"), r"missing are \['view3 at lyon'\]"),
         (plots.model_choice, "vedute select"),

@@ -84,7 +84,8 @@ def _spreads(folder: Folder) -> Figure:
     history, views = folder.run.history, estimated(folder)
     look = layout(
         360, xaxis={"title": {"text": "round"}, "zeroline": False},
-        yaxis={"type": "log", "title": {"text": "sd between centers"}, "exponentformat": "power"},
+        yaxis={"type": "log", "title": {"text": "sd between centers"}, "exponentformat": "power", "nticks": 6,
+               "automargin": True},
     )  # fmt: skip
     options = []
     for i, what in enumerate(PARAMETERS):

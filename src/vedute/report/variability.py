@@ -109,7 +109,8 @@ def section(folder: Folder) -> Section:
         missing.append("intervals of the deviations: they need the numbers of subjects, which stayed at the centers")
     shares = {name: share(view, model.prior) for name, view in model.prior.views.items()}
     told = {name: s for name, s in shares.items() if math.isfinite(s.measuring)}
-    meaning = ["1 sd is what a usual center differs by (root mean square over the features of the view)."]
+    meaning = _chance(folder, rows)
+    meaning += ["1 sd is what a usual center differs by (root mean square over the features of the view)."]
     if folder.counts:
         meaning.append("Intervals tell what other subjects of the same center would have given.")
     finite = any(math.isfinite(row.mean) for row in rows)
@@ -121,6 +122,12 @@ def section(folder: Folder) -> Section:
         tuple(sentences(rows) + (meaning if finite else []) + _largest(told)), tuple(figures),
         (_shares(shares), *([_table(folder, rows)] if rows else [])), tuple(missing),
     )  # fmt: skip
+
+
+def _chance(folder: Folder, rows: list[Deviation]) -> list[str]:
+    """A word of caution where even the center that differs most may differ by chance."""
+    lows = [low for low, _ in (interval(folder, row) for row in rows) if math.isfinite(low)]
+    return ["No center differs for sure: every interval of the means reaches 0."] if lows and max(lows) == 0 else []
 
 
 def _largest(shares: Mapping[str, Share]) -> list[str]:

@@ -54,7 +54,7 @@ class Browser:
         """The value of an expression in the page."""
         return self.driver.execute_script(f"return {script}", *arguments)
 
-    def wait(self, script: str, seconds: float = 30) -> None:
+    def wait(self, script: str, seconds: float = 120) -> None:
         """Wait until an expression is true; ``seconds`` only ends a wait that would never end."""
         WebDriverWait(self.driver, seconds, 0.05).until(lambda driver: driver.execute_script(f"return {script}"))
 
