@@ -9,7 +9,7 @@ settings.load_profile("fixed")
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests measured without judging it: when pages were ready in the browser."""
-    done = [report for report in terminalreporter.getreports("passed") if report.when == "teardown"]
+    done = [report for report in terminalreporter.getreports("") if report.when == "teardown"]
     for line in sorted(
         str(value) for report in done for name, value in report.user_properties if name == "interactive"
     ):

@@ -157,8 +157,9 @@ def test_a_spy_on_all_that_crosses_knows_every_field(monkeypatch):
             assert all(set(release.public) <= {"round", "std"} for release in seen)
             assert all(part.subjects == 0 and not part.m.any() and not part.sq_x.any() for part in shares)
             assert [set(record) for record in est.history_] == [
-                {"round", "change", "seconds", "bytes_up", "bytes_down", "centers"}
-            ] * 4  # change is computed from priors, which are public by then
+                {"round", "change", "seconds", "bytes_up", "bytes_down", "centers", "spreads"}
+            ] * 4  # change and spreads are computed from priors, which are public by then
+            assert est.history_[-1]["spreads"] == est.prior_.spreads
             assert est.n_rounds_ == 4  # no early stop, which would tell of the data
     seen.clear()
     estimator(SubjectPrivacy(1.0, 1e-5, seed=0)).fit(centers, ranges=ranges)

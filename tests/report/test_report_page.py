@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
+from vedute.federation.store import read_checksums, write_checksums
 from vedute.report.page import SHOWN, render, sections
 from vedute.report.parts import safe, short
 from vedute.report.reading import read_folder
@@ -134,6 +136,34 @@ def test_a_name_leads_nowhere_else(save: Callable[..., Path]) -> None:
         folder.mkdir(parents=True)
         (folder / "data.json").write_text('{"subjects": 12}')
     assert read_folder(run).counts == {"nice": 12}
+
+
+def test_folders_that_cannot_be_reported_are_refused(
+    toy_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a model, of a later format, damaged: one message, status 2, and no page."""
+    for name, spoil, words in (
+        ("unfinished", _without_model, "the run has not ended; continue it with"),
+        ("later", _of_a_later_format, "was written by a newer vedute (format 99"),
+        ("damaged", lambda run: (run / "model.npz").write_bytes(b"rubbish"), "model.npz: its checksum is wrong"),
+        ("lost", lambda run: (run / "model.npz").unlink(), "model.npz: the file is missing"),
+    ):
+        run = tmp_path / name
+        shutil.copytree(toy_run, run)
+        spoil(run)
+        assert run_command(["report", str(run)]) == 2
+        assert words in capsys.readouterr().err
+        assert not (run / "report.html").exists()
+
+
+def _without_model(run: Path) -> None:
+    (run / "model.npz").unlink()
+    write_checksums(run, {name: d for name, d in read_checksums(run).items() if name in {"run.json", "study.toml"}})
+
+
+def _of_a_later_format(run: Path) -> None:
+    text = (run / "checksums.json").read_text()
+    (run / "checksums.json").write_text(text.replace('"format": 1', '"format": 99'))
 
 
 def test_a_missing_library_is_named(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,9 @@ Part = tuple[str, Array, list[str], list[str]]  # name, points, texts for hoveri
 
 
 def _by_center(folder: Folder, drawn: Mapping[str, Rows], ids: bool) -> list[Part]:
+    """A part for each center; all in one where they are many: nobody tells apart so many colours."""
+    if len(drawn) > MANY:
+        return [_part("subjects", list(drawn.items()), folder, ids)]
     return [_part(name, [(name, drawn[name])], folder, ids) for name in drawn if len(drawn[name])]
 
 
@@ -158,15 +161,15 @@ def _cloud(folder: Folder, label: str, parts: list[Part]) -> Option:
              "legendgroup": safe(name), "hovertemplate": "%{text}<extra></extra>"}
         )  # fmt: skip
         columns.append([numbers(column) for column in x.T])
-    own = label == "center" and bool(parts)  # a click on a center hides its cross and ellipse as well
     order = {name: k for k, (name, *_) in enumerate(parts)}
     for j, name in enumerate(marked(model)):
         center = model.centers[name]
         colour = COLOURS[order.get(name, j) % len(COLOURS)] if label == "center" else "#444444"
+        alone = label == "center" and name not in order  # no points of its own in the legend
         common = {
             "type": "scatter",
-            "showlegend": not parts,
-            "legendgroup": safe(name) if own or not parts else "case mix",
+            "showlegend": alone,
+            "legendgroup": safe(name) if label == "center" else "case mix",  # a click hides cross and ellipse as well
             "name": safe(name),
             "text": [safe(f"case mix of {name}")],
         }

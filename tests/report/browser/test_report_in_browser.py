@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
@@ -16,7 +19,7 @@ from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.federation.store import LOCAL, read_checksums, write_checksums
 from vedute.report.page import render
-from vedute.report.reading import read_folder
+from vedute.report.reading import Folder, Subjects, read_folder
 
 FIGURES = ["holdings", "change", "spreads", "shares", "deviation", "latent", "loadings", "explained", "imputation"]
 NASTY = ["<script>alert(1)</script>", "../../x", "<b>bold</b>", "a & b", '"quoted"']
@@ -112,6 +115,19 @@ def test_text_and_tables_need_no_javascript(browser: Any, full_page: Path) -> No
     assert "The figures need JavaScript" not in browser.ask("document.body.innerText")
 
 
+def test_in_print_nothing_is_folded_or_cut(browser: Any, full_page: Path) -> None:
+    browser.open(full_page)
+    assert browser.ask("document.querySelectorAll('details:not([open])').length") > 0
+    printed = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert printed.startswith(b"%PDF")
+    assert browser.ask("document.querySelectorAll('details:not([open])').length") == 0
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    style = "getComputedStyle(document.querySelector('{}')).{}"
+    assert browser.ask(style.format("nav", "display")) == "none"
+    assert browser.ask(style.format(".scroll", "overflowX")) == "visible"
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_a_report_made_at_the_server_has_no_subjects_and_says_why(browser: Any, toy_run: Path, tmp_path: Path) -> None:
     server = tmp_path / "run"
     shutil.copytree(toy_run, server)
@@ -147,13 +163,21 @@ CASES: dict[str, tuple[int, int, tuple[int, int]]] = {
 }
 
 
+def with_subjects(folder: Folder) -> Folder:
+    """A dozen subjects at every center, as at home."""
+    x = np.random.default_rng(0).normal(size=(12, folder.run.model.prior.q))
+    one = Subjects(tuple(map(str, range(12))), ("case", "control") * 6, x)
+    return replace(folder, counts=dict.fromkeys(folder.centers, 12), subjects=dict.fromkeys(folder.centers, one))
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("told")
 def test_large_and_odd_studies_stay_readable(
     browser: Any, save: Callable[..., Path], case: str, tmp_path: Path
 ) -> None:
     centers, q, sizes = CASES[case]
-    page = written(render(read_folder(save([f"c{i}" for i in range(centers)], q, sizes, only_first=1))), tmp_path)
+    folder = with_subjects(read_folder(save([f"c{i}" for i in range(centers)], q, sizes, only_first=1)))
+    page = written(render(folder), tmp_path)
     for width in ("phone", "desktop"):
         browser.open(page, width)
         assert browser.complaints() == []
