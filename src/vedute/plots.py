@@ -121,7 +121,7 @@ def latent(
 ) -> Axes:
     """Subjects in the plane of two components, coloured by ``"center"`` or ``"group"``; needs a folder with rows.
 
-    Crosses are the case mix of centers, ellipses one standard deviation of the uncertainty about a single subject.
+    By center, crosses are their case mix and ellipses one standard deviation of the uncertainty about a single subject.
     """
     folder = _folder(source)
     if not folder.subjects:
@@ -145,9 +145,9 @@ def latent(
         )
     model = folder.run.model
     order = {label: k for k, label in enumerate(sorted(set(labels)))}
-    for name in latent_space.marked(model):
+    for name in latent_space.marked(model) if colour == "center" else []:
         m, cov = model.centers[name].m[[h, v]], latent_space.uncertainty(model, name)[np.ix_([h, v], [h, v])]
-        shade = COLOURS[order[name] % len(COLOURS)] if colour == "center" and name in order else INK
+        shade = COLOURS[order[name] % len(COLOURS)] if name in order else INK
         around = np.linspace(0, 2 * np.pi, 49)
         ax.plot(*(m[:, None] + np.linalg.cholesky(cov) @ [np.cos(around), np.sin(around)]), color=shade, lw=1.5)
         ax.plot(*m, "P", color=shade, ms=9, mec="white")
