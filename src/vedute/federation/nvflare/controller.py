@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from vedute.federation.store import Run, tidy
 START_SECONDS = 30  # that a center may need to start its part of a job
 HEARD_SECONDS = 5
 CHECK_SECONDS = 0.05  # how often NVFlare looks whether a task is done
+TOLD_ROUNDS = 50  # more than can pass between two looks of the lead
 
 
 class FitController(Controller):  # type: ignore[misc, unused-ignore]
@@ -38,7 +40,7 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
     def __init__(self, run: str, settings: dict[str, Any], centers: list[str]) -> None:
         super().__init__(task_check_period=CHECK_SECONDS)
         self.run, self.settings, self.centers = run, settings, centers
-        self._round: dict[str, Any] = {"round": 0}
+        self._told: dict[str, Any] = {"round": 0}
         self._said: list[str] = []
         self._heard = threading.Event()  # set when the lead asked how far the job is
 
@@ -78,7 +80,7 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
             self._heard.set()
             collector = fl_ctx.get_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR)
             if collector is not None:
-                collector.set_info(STATS, {**self._round, "said": list(self._said)})
+                collector.set_info(STATS, {**self._told, "said": list(self._said)})
 
     def _ask(self, study: Study, fl_ctx: FLContext, abort_signal: Signal) -> Any:
         patience = [START_SECONDS]  # the first question waits for the centers' processes to start
@@ -111,11 +113,8 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         self._said.append(message)
 
     def _note(self, progress: Progress) -> None:
-        last = progress.history[-1]
-        self._round = {
-            "round": last.round, "change": repr(last.change), "seconds": last.seconds,
-            "bytes_up": last.bytes_up, "bytes_down": last.bytes_down, "centers": list(last.centers),
-        }  # fmt: skip
+        rounds = [{**asdict(record), "change": repr(record.change)} for record in progress.history[-TOLD_ROUNDS:]]
+        self._told = {"round": rounds[-1]["round"], "centers": list(rounds[-1]["centers"]), "rounds": rounds}
 
     def _hand_over(self, folder: Path, result: Path, finished: Run) -> None:
         tidy(folder)

@@ -181,16 +181,17 @@ def _follow_job(lead: Following) -> store.Run | None:
 def _show(lead: Following, told: dict[str, Any]) -> None:
     for message in told.get("said", []):
         lead.say(str(message))
-    round_ = told.get("round", 0)
-    if isinstance(round_, int) and round_ > lead.rounds:
-        lead.rounds = round_
-        record = Record(
-            round_, float(told["change"]), float(told["seconds"]), int(told["bytes_up"]), int(told["bytes_down"]),
-            tuple(told["centers"]),
-        )  # fmt: skip
-        columns = lead.study.columns
-        layout = Layout(tuple(sorted(columns)), tuple(len(columns[view]) for view in sorted(columns)))
-        lead.watch.round(Progress(starting_prior(layout, lead.settings), (record,)))
+    for one in told.get("rounds", []):
+        if one["round"] > lead.rounds:
+            record = Record(**{**one, "change": float(one["change"]), "centers": tuple(one["centers"])})
+            columns = lead.study.columns
+            layout = Layout(tuple(sorted(columns)), tuple(len(columns[view]) for view in sorted(columns)))
+            _count(lead, Progress(starting_prior(layout, lead.settings), (record,)))
+
+
+def _count(lead: Following, progress: Progress) -> None:
+    lead.rounds = progress.history[-1].round
+    lead.watch.round(progress)
 
 
 def _outcome(lead: Following, job: str) -> store.Run | None:
@@ -230,6 +231,9 @@ def _take(lead: Following, source: Path) -> store.Run:
     run = store.load_run(source)
     if run.model.settings != lead.settings:
         raise UserError("the server's model was fitted with other settings than those asked for; ask the coordinator")
+    for n in range(lead.rounds, len(run.history)):  # those that passed since the last look
+        last = n + 1 == len(run.history)
+        _count(lead, Progress(run.model.prior, run.history[: n + 1], converged=run.converged and last))
     names = [name for name in FILES if (source / name).is_file()]
     for path in [*sorted(source.glob("ledger-*.jsonl")), *(source / name for name in names)]:
         write_whole(lead.folder / path.name, path.read_bytes())
