@@ -20,7 +20,7 @@ demo: $(VENV)/.demo-installed
 test: export OPENBLAS_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: export MKL_NUM_THREADS = 1
-test: $(VENV)/.dev-installed $(VENV)/.browser-installed
+test: $(VENV)/.dev-installed $(VENV)/.system-installed
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 lint: $(VENV)/.dev-installed
@@ -32,6 +32,7 @@ lint: $(VENV)/.dev-installed
 bench: $(VENV)/.dev-installed
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/federation.py
 
 # The documentation site, in site/; a warning is an error. Pages open from disk; search needs `$(BIN)/mkdocs serve`.
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -42,6 +43,7 @@ docs: $(VENV)/.dev-installed
 pages: export COLUMNS = 120
 pages: export MPLBACKEND = agg
 pages: $(VENV)/.dev-installed
+	$(BIN)/python tests/reference/walking.py --write docs/federation.md
 	set -e; for page in docs/*.md docs/howto/*.md; do test $$page = docs/federation.md && continue; \
 		folder=$$(mktemp -d); root=$$PWD; (cd $$folder && $$root/$(BIN)/python $$root/tests/reference/playing.py \
 		$$root/$$page --write); rm -rf $$folder; done
@@ -64,7 +66,7 @@ $(VENV)/.dev-installed: requirements/dev.lock pyproject.toml | $(BIN)/python
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 
-# A real browser and an accessibility checker for the tests of the report; what it cannot install it names.
-$(VENV)/.browser-installed: $(BROWSER)/install.sh $(BROWSER)/package-lock.json | $(BIN)/python
-	$(BROWSER)/install.sh
+# What tests need besides Python: hosts, a real browser, an accessibility checker; what it cannot install it names.
+$(VENV)/.system-installed: tests/system.sh $(BROWSER)/package-lock.json | $(BIN)/python
+	tests/system.sh
 	touch $@

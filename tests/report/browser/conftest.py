@@ -93,7 +93,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     lacking = [name for name, found in wanted.items() if not found]
     if lacking or chromium is None or driver is None:
         pytest.fail(
-            f"the browser tests need {', '.join(lacking)}; on Debian, as root, tests/report/browser/install.sh "
+            f"the browser tests need {', '.join(lacking)}; on Debian, as root, tests/system.sh "
             "installs all of it (apt-get install chromium chromium-driver nodejs npm; npm ci)",
             pytrace=False,
         )
