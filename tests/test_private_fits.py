@@ -335,3 +335,19 @@ def test_a_run_that_rho_foretold_to_diverge_says_so_and_blames_no_center():
     with pytest.raises(UserError, match=rf"diverged: .* after round \d+, as rho = {rho:.3g} foretold") as told:
         estimator(policy, **(PAPER[1] | {"rounds": 60})).fit(centers)
     assert "center1" not in str(told.value)
+
+
+@pytest.mark.parametrize(("policy", "options"), [CENTER_LEVEL, PUBLIC, (SubjectPrivacy(1.0, 1e-5, seed=1), {})])
+def test_centers_with_the_same_rows_and_seed_have_noise_of_their_own(policy, options):
+    """Or the difference of two releases would tell the difference of two centers exactly."""
+    centers, ranges, _ = study()
+    twins = {"north": centers["center1"], "south": centers["center1"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        found = estimator(policy, **({"rounds": 2} | options)).fit(twins, ranges=ranges)
+    north, south = (found.ledgers_[name].entries() for name in twins)
+    assert len(north) == len(south) > 0
+    for one, other in zip(north, south, strict=True):
+        for name, values in one.release.values.items():
+            noise = values - other.release.values[name]
+            assert np.all(noise[np.triu_indices_from(noise)] != 0 if name == "moments" else noise != 0)

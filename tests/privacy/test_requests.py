@@ -51,6 +51,8 @@ def test_a_delta_above_one_over_the_subjects_is_warned_about() -> None:
         warnings.simplefilter("error")
         req.warn_about(SubjectPrivacy(1.0, 1e-5), subjects=200, centers=3, rounds=10)
         req.warn_about(CenterPrivacy(1.0, 1e-5), subjects=200, centers=100, rounds=10)
+    with pytest.warns(DataWarning, match=r"delta = 0\.02 is above 1/100.*one center"):
+        req.warn_about(CenterPrivacy(1.0, 0.02), subjects=200, centers=100, rounds=10)
 
 
 def test_few_centers_are_warned_about_with_the_figure() -> None:

@@ -39,13 +39,13 @@ class Budget:
 def check_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that promises nothing or cannot be kept."""
     if not _number(epsilon) or not 0 < epsilon < math.inf:
-        raise UserError(f"epsilon must be a positive finite number, not {epsilon}; 1 to 10 is usual")
+        raise UserError(f"epsilon must be a positive finite number, not {epsilon!r}; 1 to 10 is usual")
 
 
 def check_delta(delta: float) -> None:
     """Refuse a delta that is not a small probability."""
     if not _number(delta) or not 0 < delta < 1:
-        raise UserError(f"delta must lie strictly between 0 and 1, not {delta}; take less than 1 / subjects")
+        raise UserError(f"delta must lie strictly between 0 and 1, not {delta!r}; take less than 1 / subjects")
 
 
 def gaussian_delta(epsilon: Array | float, mu: float) -> Array:

@@ -87,6 +87,11 @@ def warn_about(policy: AnyPolicy, subjects: int, centers: int, rounds: int) -> N
             f"take {0.1 / max(subjects, 1):.0e}"
         )
     if isinstance(policy, CenterPrivacy):
+        if policy.delta > 1.0 / centers:
+            _warn(
+                f"delta = {policy.delta:g} is above 1/{centers}: it would allow to publish the data of one center; "
+                f"take {0.1 / centers:.0e}"
+            )
         z = noise_multiplier(policy.epsilon, policy.delta, rounds)
         message = center_level.warning_below_100(centers, policy.epsilon, z)
         if message is not None:
