@@ -123,7 +123,7 @@ def test_no_repeats_are_refused(small: FixedStudy, tmp_path: Path) -> None:
         run("privacy", small, 2, 0, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["privacy"])
+@pytest.mark.parametrize("name", ["privacy", "privacy-cnp"])
 def test_what_the_page_says_of_the_collapse_is_what_rho_foretells(name: str) -> None:
     """rho^r = 1/1000 gives r = 15 rounds after the first; the data delay it by a few."""
     rounds = pd.read_csv(RESULTS / f"{name}-rounds.csv")

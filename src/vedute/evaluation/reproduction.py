@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.errors import UserError
+from vedute.evaluation import privacy_page, variability_page
 from vedute.evaluation.experiments import DEFAULT, PAPER, PROJECTED, YARDSTICK
 from vedute.evaluation.tables import gaps, markdown, summary
 
@@ -28,13 +29,18 @@ SLIPS = """## Slips in the paper to know of
 def page(folder: Path) -> str:
     """The whole page, from sd.csv, adni.csv and heart4.csv in a folder."""
     sd, adni, heart = (_lines(folder / f"{name}.csv") for name in ("sd", "adni", "heart4"))
-    parts = [HEAD, _synthetic(sd), _stand_in(adni), _hospitals(heart), SLIPS, _whole(sd, adni, heart)]
+    for name in (*privacy_page.files(), *variability_page.files()):
+        _lines(folder / f"{name}.csv")
+    more = [privacy_page.section(folder), variability_page.section(folder)]
+    parts = [HEAD, _synthetic(sd), _stand_in(adni), _hospitals(heart), *more, SLIPS, _whole(sd, adni, heart)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def _lines(path: Path) -> pd.DataFrame:
     if not path.exists():
-        raise UserError(f"{path}: there is no such file; write it with 'vedute paper {path.stem} --out {path.parent}'")
+        raise UserError(
+            f"{path}: there is no such file; write it with 'vedute paper {path.stem.split('-')[0]} --out {path.parent}'"
+        )
     return pd.read_csv(path)
 
 
