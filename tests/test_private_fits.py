@@ -343,7 +343,7 @@ def test_centers_with_the_same_rows_and_seed_have_noise_of_their_own(policy, opt
     centers, ranges, _ = study()
     twins = {"north": centers["center1"], "south": centers["center1"]}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
+        warnings.simplefilter("ignore")  # two rounds, three centers: not what is tried here
         found = estimator(policy, **({"rounds": 2} | options)).fit(twins, ranges=ranges)
     north, south = (found.ledgers_[name].entries() for name in twins)
     assert len(north) == len(south) > 0

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from vedute.core.streams import stream
 from vedute.data.scenarios import split
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute.evaluation.experiments import FixedStudy
+from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset
-from vedute.evaluation.missing import CHOSEN, MEAN, OURS, Hidden, by_ridge, chosen, hide, run, summary
+from vedute.evaluation.missing import CHOSEN, MEAN, OURS, Hidden, by_ours, by_ridge, chosen, hide, run, summary
 from vedute.evaluation.variability_results import write_missing
+
+RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +71,14 @@ def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(sma
     assert [path.suffix for path in paths] == [".md", ".csv", ".png", ".svg"]
     with pytest.raises(UserError, match="repeats=0"):
         run("missing", small, 2, 0, tmp_path)
+
+
+def test_a_fold_run_again_gives_the_lines_of_the_file() -> None:
+    kept = pd.read_csv(RESULTS / "missing.csv")
+    kept = kept[(kept["view"] == "view2") & (kept["repeat"] == 3) & (kept["fold"] == 1)]
+    hidden = hide(SyntheticStudy().draw(3), "view2", 1, 3)
+    error = kept.set_index(["method", "q"])["mae"]
+    ours, ridge = by_ours(hidden, 5, 3)[0], by_ridge(hidden)
+    assert np.abs(hidden.truth - ours).mean() == pytest.approx(error.loc[(OURS, 5.0)], rel=0.02)
+    alone = kept.loc[kept["method"] == "ridge, each center alone", "mae"].item()
+    assert np.abs(hidden.truth - ridge).mean() == pytest.approx(alone, rel=1e-4)

@@ -7,7 +7,6 @@ import pandas as pd
 from vedute.evaluation.drawing import canvas, files, tidy
 from vedute.evaluation.missing import LEVEL, MEAN
 
-LOWEST = -1.0  # where whiskers are cut off, lest one method hide all others
 COLOURS = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#e69f00", "#d55e00", "#009e73")
 
 
@@ -26,7 +25,8 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
             if own["coverage"].notna().any():
                 covered.errorbar(x, own["coverage"], own["coverage_sd"], color=colour, fmt="o", capsize=2)
         explained.axhline(0.0, color="0.3", linewidth=1.0)
-        explained.set_ylim(bottom=max(LOWEST, float(explained.get_ylim()[0])))
+        low, high = explained.get_ylim()
+        explained.set_ylim(max(-1.0, low), min(1.0, high))  # whiskers are cut off, lest one method hide all others
         explained.set_ylabel("share of the variance explained\n(0: the mean of the others)")
         covered.axhline(LEVEL, color="0.3", linewidth=1.0, linestyle=":")
         covered.set_ylabel(f"{LEVEL:.0%} intervals cover")

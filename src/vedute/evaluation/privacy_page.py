@@ -89,4 +89,4 @@ def _noise(rounds: pd.DataFrame) -> str:
     ratios = [f"{view} {raw[view] / plain[view]:.2f} and {public[view] / plain[view]:.2f}" for view in plain]
     return f"""The paper finds sigma~2 larger with privacy in every view. Here, after the last round and over that
 without privacy, with a raw first round and with a public prior: {"; ".join(ratios)}. The noised sigma2 of a center is
-cut off at a floor near 0, and sigma~2 is the inverse of a mean precision, so a center near the floor can pull it down."""
+cut off at a floor near 0, and sigma~2 is the inverse of a mean precision: a center near the floor can pull it down."""

@@ -70,11 +70,11 @@ def _verdict(table: pd.DataFrame) -> str:
     ours = [str(name) for name in dict.fromkeys(table["method"]) if str(name).startswith(f"{OURS}, q =")]
     steps = ", ".join(f"{explained[name]:+.1%} with {name.rsplit(' ', 1)[-1]}" for name in ours)
     alone, pooled, mofa = (explained[name] for name in PEERS)
-    return f"""On SD, which is drawn from the model, all methods that look at the other views are alike. On cnp the
+    return f"""On SD, which is drawn from the model, all methods with enough components are alike. On cnp the
 views have little in common. Variance explained, on average over the four hidden views: {pooled:+.1%} by ridge on pooled
 rows, {alone:+.1%} by ridge in each center alone, {mofa:+.1%} by MOFA; ours, by its number of components: {steps} (0 is
-the {MEAN}). The 90 % intervals cover {covered[ours[0]]:.1%} with the fewest and {covered[ours[-1]]:.1%} with the most; on
-SD they hold. The likely cause: the posterior of x takes the loadings for known, and a few hundred subjects leave those
-between unrelated views uncertain, the more so the more there are. With their number chosen by hiding the view in one
-more center it is {explained[CHOSEN]:+.1%}, and the intervals cover {covered[CHOSEN]:.1%}. So choose q
-for the purpose before you impute a view that has little to do with the others, or use regression."""
+the {MEAN}). The 90 % intervals cover {covered[ours[0]]:.1%} with the fewest and {covered[ours[-1]]:.1%} with the most;
+on SD they hold. The likely cause: the posterior of x takes the loadings for known, and a few hundred subjects leave
+those between unrelated views uncertain, the more so the more there are. With their number chosen by hiding the view in
+one more center it is {explained[CHOSEN]:+.1%}, and the intervals cover {covered[CHOSEN]:.1%}. So
+choose q for the purpose before you impute a view that has little to do with the others, or use regression."""
