@@ -25,14 +25,13 @@ def summary(lines: pd.DataFrame, table: str) -> pd.DataFrame:
         about = dict(zip(POINT, point, strict=True))
         rows = own.set_index(["repeat", "fold"])
         about |= {"rho": rows["rho"].iloc[0], "total": rows["total"].iloc[0], "folds": len(rows)}
-        about["rounds"] = float(rows["rounds"].median())
         plain = _plain(lines, str(about["scaling"]))
         for metric in METRICS:
             values = rows[metric]
             about |= {
                 metric: values.mean(),
                 f"{metric}_sd": values.std(ddof=0),
-                f"{metric}_median": values.dropna().median(),
+                f"{metric}_median": values.quantile(0.5),
             }
             if about["sweep"] not in ("none", "mean"):
                 about[f"{metric}_p"] = paired_p(values.to_list(), plain[metric].loc[values.index].to_list())
