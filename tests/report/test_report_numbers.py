@@ -14,8 +14,10 @@ import pytest
 
 from vedute.core.params import ViewParams, ViewPrior
 from vedute.federation.deviation import center_deviation
+from vedute.federation.latent import Tally
 from vedute.federation.store import load_run
 from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
+from vedute.report.page import render
 from vedute.report.parts import num, percent
 from vedute.report.reading import Folder, Seen, Subjects, read_folder
 
@@ -206,6 +208,13 @@ def test_holdings_and_counts(toy_run: Path, toy_page: Any) -> None:
                 assert folder.seen[center][view] == Seen(int(has.sum()), int(own[has].isna().to_numpy().sum()))
 
 
+def test_a_row_without_any_cell_is_nobody_who_has_the_view() -> None:
+    tally = Tally()
+    tally.add({"a": np.array([[1.0, np.nan], [np.nan, np.nan]]), "b": np.full((2, 3), np.nan)})
+    tally.add({"a": np.ones((3, 2))})
+    assert tally.told() == {"a": {"subjects": 4, "empty": 1}}
+
+
 def test_the_interval_counts_those_who_have_the_view(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     row = next(r for r in center_deviation(folder.run.model) if (r.center, r.view) == ("nice", "view1"))
@@ -259,6 +268,17 @@ def test_without_rows_the_page_says_why(save: Callable[..., Path]) -> None:
     assert latent.ROWS in latent.section(folder).missing
     assert any("numbers of subjects" in reason for reason in fitted.section(folder).missing)
     assert any("intervals" in reason for reason in variability.section(folder).missing)
+
+
+def test_a_server_that_knows_no_scaling_still_names_the_centers(toy_run: Path) -> None:
+    """Across machines a center that scales by its own min and max keeps them at home."""
+    folder = read_folder(toy_run)
+    settings = replace(folder.run.model.settings, scaling="center-minmax")
+    model = replace(folder.run.model, scalers={}, settings=settings)
+    server = Folder("server", replace(folder.run, model=model))
+    assert server.centers == ("lyon", "nice", "paris")
+    assert fitted.section(server).sentences[0].startswith("3 centers, 3 views")
+    assert "3 centers" in render(server)
 
 
 def test_without_parameters_of_centers_the_page_says_why(toy_run: Path) -> None:

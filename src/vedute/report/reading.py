@@ -57,8 +57,8 @@ class Folder:
 
     @property
     def centers(self) -> tuple[str, ...]:
-        """All centers that took part, whether or not their parameters are known."""
-        return tuple(self.run.model.scalers)
+        """All centers that took part, whether or not their parameters and their own scaling are known."""
+        return tuple(self.run.model.scalers) or (self.run.history[-1].centers if self.run.history else ())
 
 
 def read_folder(path: Path) -> Folder:

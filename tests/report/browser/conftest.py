@@ -35,10 +35,12 @@ class Browser:
     """The browser, and what happened in it since the page was opened."""
 
     driver: webdriver.Chrome
+    width: int = 0
 
     def open(self, page: Path | str, width: str = "desktop", scripts: bool = True) -> None:
         """Open a page and wait until its figures stand."""
         size = WIDTHS[width]
+        self.width = size[0]
         self.driver.get("about:blank")
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
@@ -49,6 +51,10 @@ class Browser:
         self.driver.get(page if isinstance(page, str) else page.resolve().as_uri())
         if scripts:
             self.wait("document.documentElement.dataset.drawn !== undefined")
+
+    def sticks_out(self) -> bool:
+        """Whether something is wider than the screen; a phone would zoom out, so its own width says nothing."""
+        return int(self.ask("document.documentElement.scrollWidth")) > self.width
 
     def ask(self, script: str, *arguments: Any) -> Any:
         """The value of an expression in the page."""
