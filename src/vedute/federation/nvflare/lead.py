@@ -158,6 +158,11 @@ def _follow_job(lead: Following) -> store.Run | None:
             lead.say("the server was restarted; going on from the last complete round")
             lead.line.abort(lead.job)
             break
+        if status == "SUBMITTED" and not lead.among <= sight.centers:  # gone since: it would wait for them for ever
+            lead.line.abort(lead.job)
+            lead.job = None
+            lead.remember()
+            return None
         if status == "RUNNING":
             told = lead.line.progress(lead.job)
             _show(lead, told)
