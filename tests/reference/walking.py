@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,9 @@ class Walk:
         found = blocks(page)
         for i, block in enumerate(found):
             title = TITLE.fullmatch(block.title or "")
-            if block.language in ("console", "text") and title is None:
+            if block.language == "toml":
+                tomllib.loads(block.text)
+            if block.language in ("console", "text", "toml") and title is None:
                 continue
             if title is None or title["host"] not in NAMES:
                 raise SystemExit(f"{name}:{block.line}: no host is named in the title of this block")
