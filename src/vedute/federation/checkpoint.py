@@ -106,9 +106,11 @@ def snapshot_arrays(snapshot: Snapshot, layout: Layout) -> tuple[dict[str, NDArr
 def load_snapshot(folder: Path, layout: Layout) -> Snapshot | None:
     """The latest checkpoint, or None if there is none yet."""
     found = latest(folder, "round")
-    if found is None:
-        return None
-    arrays, names = read_named(found)
+    return None if found is None else build_snapshot(*read_named(found), layout)
+
+
+def build_snapshot(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any], layout: Layout) -> Snapshot:
+    """The snapshot again."""
     history = tuple(_record(line) for line in names["history"])
     memory = Memory(tuple(arrays.get("memory.inputs", ())), tuple(arrays.get("memory.outputs", ())))
     progress = Progress(build_prior(arrays, layout), history, names["converged"], memory, arrays.get("basis"))

@@ -80,6 +80,11 @@ class Job:
     centers: tuple[str, ...]
 
     @property
+    def agreed(self) -> str:
+        """The checksum of the study that all agreed to."""
+        return sha256(self.study.text.encode())
+
+    @property
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The columns of each view, views sorted."""
         return {view: self.study.columns[view] for view in sorted(self.study.columns)}
@@ -104,41 +109,48 @@ class Listener:
 
     def __post_init__(self) -> None:
         self.present = sorted(self.job.centers)
-        self._enough(self.present)
+        self.enough(self.present)
 
     def hear(self, step: Step, round_: int = 0, values: Mapping[str, Array] | None = None) -> dict[str, Answer]:
         """The sound answers to a question, by center; a center that gives none stops the job."""
-        question = Question(
-            step, self.job.run, sha256(self.job.study.text.encode()), self.job.settings, round_, values or {}
-        )
-        data = encode_question(question)
-        replies = self.ask(data, self.present)
+        found = self.put(Question(step, self.job.run, self.job.agreed, self.job.settings, round_, values or {}))
+        if round_ <= 1 and step != "finish":  # later, a view may pause with the center that holds it
+            self.every_view_held(found)
+        return found
+
+    def put(self, question: Question, to: Sequence[str] | None = None) -> dict[str, Answer]:
+        """The same for any question, and perhaps for some centers only."""
+        data, asked = encode_question(question), list(self.present if to is None else to)
+        replies = self.ask(data, asked)
         policy, layout = policy_of(self.job.settings).name, self.job.layout
-        silent = [center for center in self.present if center not in replies]
-        if silent and step != "finish":  # to the last prior only exact parameters are an answer
+        silent = [center for center in asked if center not in replies]
+        if silent and question.step != "finish":  # to the last prior only exact parameters are an answer
             raise SilentCenters(silent)
         found = {}
-        for center in [center for center in self.present if center in replies]:
+        for center in [center for center in asked if center in replies]:
             try:
                 answer = decode_answer(replies[center], question, layout, policy)
                 self._same_views(center, answer)
-                _sensible(answer, layout, question.settings.n_components)
+                self.judge(question, answer)
                 found[center] = answer
             except Refused as reason:
-                self._bar(center, reason)
+                self.bar(center, reason)
         self.travelled = sum(len(replies[center]) for center in found), len(data) * len(replies)
-        if step != "finish":
-            self._enough(found)
-        if round_ <= 1 and step != "finish":  # later, a view may pause with the center that holds it
-            self._every_view_held(found)
+        if question.step != "finish":
+            self.enough(self.present)
         return found
 
-    def _enough(self, there: Sized) -> None:
+    def judge(self, question: Question, answer: Answer) -> None:
+        """Refuse well-formed answers that cannot be true."""
+        _sensible(answer, self.job.layout, question.settings.n_components)
+
+    def enough(self, there: Sized) -> None:
+        """Stop where fewer centers are there than the study needs."""
         least = self.job.study.federation.minimum_centers
         if len(there) < least:
             raise TooFewCenters(f"{len(there)} centers are there, and the study needs {least}")
 
-    def _every_view_held(self, found: Mapping[str, Answer]) -> None:
+    def every_view_held(self, found: Mapping[str, Answer]) -> None:
         """A run does not begin with a view of which nobody could ever say anything."""
         held = {view for answer in found.values() for view in answer.views}
         if absent := [view for view in self.job.layout.names if view not in held]:
@@ -147,7 +159,7 @@ class Listener:
                 "leave it out of the study, or wait for a center that has it"
             )
 
-    def _bar(self, center: str, reason: Refused) -> None:
+    def bar(self, center: str, reason: Refused) -> None:
         """A center that sends what cannot be is not asked again in this job."""
         self.present.remove(center)
         self.barred.append(center)
@@ -159,7 +171,6 @@ class Listener:
 
 
 def _sensible(answer: Answer, layout: Layout, q: int) -> None:
-    """Refuse well-formed answers that cannot be true."""
     held, values = layout.restrict(answer.views), answer.release.values
     if answer.step in ("sums", "squares", "extremes"):
         check_sums(values, held, layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vedute.data.study import Study
+from vedute.federation.encrypted import check_encryptable
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.requests import check_scaling, make_policy
 
@@ -18,7 +19,8 @@ MINMAX = (
 )
 ENCRYPTED = (
     "Aggregation is encrypted: the server adds ciphertexts and sees neither this center's numbers nor the sum. All "
-    "centers share one key, so a center that works together with the server can read what this center sends."
+    "centers share one key, so a center that works together with the server can read what this center sends; so can "
+    "whoever made the kits. Every center reads the sums: where there are only two, each can tell the other's part."
 )
 
 
@@ -34,6 +36,8 @@ def disclosure(study: Study) -> tuple[str, ...]:
     (center,) = study.centers
     policy, settings = own_policy(study).of(center), study.federation
     check_scaling(policy, settings.scaling)
+    if settings.aggregation == "encrypted":
+        check_encryptable(policy.name, settings.scaling)
     told = [_leaves(policy, study), NEVER]
     told.append(
         "Refused, whatever the server says: another study, a weaker policy, more rounds, code, and priors with "
@@ -51,10 +55,11 @@ def _leaves(policy: AnyPolicy, study: Study) -> str:
     settings = study.federation
     rounds = f"at most {settings.rounds} rounds" if settings.rounds > 1 else "one round"
     if isinstance(policy, NoPrivacy):
+        last = "; at the end, this center's own parameters" if settings.aggregation == "plain" else ""
         return (
             f"What leaves this hospital, under the policy 'none' (exact values): {_scaling(settings.scaling)}in each "
             f"of {rounds}, this center's means, loadings and noise variances (averages over its patients, one set for "
-            "each view), their uncertainties, and the number of patients; at the end, this center's own parameters. "
+            f"each view), their uncertainties, and the number of patients{last}. "
             "No noise is added: there is no guarantee about single patients."
         )
     if isinstance(policy, SubjectPrivacy):

@@ -58,6 +58,7 @@ ALLOWED = {
     "paper": ("round", "finish"),
 }
 SUMS = {"shared-standard": ("sums", "squares"), "shared-view": ("sums", "squares"), "shared-minmax": ("extremes",)}
+TIMED = ("round", "finish", "encrypted past", "encrypted share", "encrypted finish")  # those that name a round or sum
 EXACT = NonPrivate("policy none: exact values")
 
 
@@ -103,8 +104,8 @@ class Site:
         settings, limits = question.settings, self.study.federation
         if question.study != self.agreed:
             raise Refused("the question belongs to another study than the one agreed to")
-        if settings.rounds > limits.rounds or question.round > settings.rounds:
-            raise Refused(f"round {question.round} of {settings.rounds}: the study allows {limits.rounds}")
+        if settings.rounds > limits.rounds or self._round_of(question) > settings.rounds:
+            raise Refused(f"round {self._round_of(question)} of {settings.rounds}: the study allows {limits.rounds}")
         each = settings.iterations.values() if isinstance(settings.iterations, Mapping) else [settings.iterations]
         if max(*each, settings.first_iterations) > MOST_ITERATIONS:
             raise Refused("more local iterations than any fit needs")
@@ -117,13 +118,22 @@ class Site:
             check_scaling(policy, settings.scaling)
         except UserError as error:
             raise Refused(str(error)) from None
-        agreeing = SUMS.get(str(settings.scaling), ()) if policy.name == "none" else ()
-        if question.step not in (*ALLOWED[policy.name], *agreeing):
+        if question.step not in self._steps(policy, settings):
             raise Refused(f"the step {question.step!r} under the policy {policy.name!r} and this scaling")
-        if (question.step in ("round", "finish")) != (question.round > 0):
+        if (question.step in TIMED) != (question.round > 0):
             raise Refused(f"round {question.round} of the step {question.step!r}")
         self._same_run(question)
         return policy
+
+    def _steps(self, policy: AnyPolicy, settings: Settings) -> tuple[str, ...]:
+        """What this center can be asked."""
+        if self.study.federation.aggregation != "plain":
+            return ()
+        agreeing = SUMS.get(str(settings.scaling), ()) if policy.name == "none" else ()
+        return (*ALLOWED[policy.name], *agreeing)
+
+    def _round_of(self, question: Question) -> int:
+        return question.round
 
     def _same_run(self, question: Question) -> None:
         """A run keeps its settings: the first question writes them down."""
