@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from vedute.federation.loop import Progress
+    from vedute.federation.loop import Progress, Record
     from vedute.federation.resumable import Watch
     from vedute.federation.settings import Settings
 
@@ -60,13 +60,15 @@ def _plain_lines() -> Watch:
         last = progress.history[-1]
         if progress.converged or _round_number(last.round) or monotonic() - told > QUIET_SECONDS:
             told = monotonic()
-            click.echo(f"round {last.round}: {_change(last.change)}", err=True)
+            click.echo(f"round {last.round}: {_change(last)}", err=True)
 
     return Watch(begun, round_)
 
 
-def _change(value: float) -> str:
-    return f"change {value:.1e}" if math.isfinite(value) else "first"
+def _change(last: Record) -> str:
+    if math.isfinite(last.change):
+        return f"change {last.change:.1e}"
+    return "first" if last.round == 1 else "done"  # under encrypted sums only the centers can tell the change
 
 
 def _round_number(n: int) -> bool:
@@ -93,6 +95,6 @@ def _bar() -> Iterator[Watch]:
             last = progress.history[-1]
             total = int(bar.tasks[0].total or 0)
             text = f"round {last.round}/{total}"
-            bar.update(task, completed=last.round, description=text, change=_change(last.change))
+            bar.update(task, completed=last.round, description=text, change=_change(last))
 
         yield Watch(begun, round_)

@@ -24,6 +24,7 @@ from vedute.errors import UserError
 from vedute.federation import store
 from vedute.federation.fitting import starting_prior
 from vedute.federation.loop import Progress, Record
+from vedute.federation.nvflare.encrypted_lead import take_ended
 from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
 from vedute.federation.nvflare.submission import write_job
@@ -100,7 +101,7 @@ def new_run() -> str:
     return uuid.uuid4().hex
 
 
-def follow(lead: Following) -> store.Run:
+def follow(lead: Following) -> store.Run | store.Ended:
     """All jobs that it takes."""
     lead.watch.begun(lead.settings, 0)
     while True:
@@ -145,7 +146,7 @@ def _gather(lead: Following) -> Sight:
         time.sleep(POLL_SECONDS)
 
 
-def _follow_job(lead: Following) -> store.Run | None:
+def _follow_job(lead: Following) -> store.Run | store.Ended | None:
     """Until the job ends; the finished run, or None where another job is needed."""
     assert lead.job is not None
     before = lead.rounds
@@ -199,7 +200,7 @@ def _count(lead: Following, progress: Progress) -> None:
     lead.watch.round(progress)
 
 
-def _outcome(lead: Following, job: str) -> store.Run | None:
+def _outcome(lead: Following, job: str) -> store.Run | store.Ended | None:
     """How a job ended, by its own words; without any, something died."""
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -231,8 +232,10 @@ def _leave_out(lead: Following, silent: list[str]) -> None:
         lead.left_out[name] = Absence(time.monotonic() + wait, wait, lead.rounds)
 
 
-def _take(lead: Following, source: Path) -> store.Run:
+def _take(lead: Following, source: Path) -> store.Run | store.Ended:
     """The finished run of the server, verified, into the lead's own folder; the checksums come last."""
+    if (ended := store.load_ended(source)) is not None:
+        return take_ended(ended, lead.folder, lead.line.kit, lead.study, lead.settings, lead.run)
     run = store.load_run(source)
     if run.model.settings != lead.settings:
         raise UserError("the server's model was fitted with other settings than those asked for; ask the coordinator")
