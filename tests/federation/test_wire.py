@@ -193,7 +193,7 @@ def test_sums_of_views_that_a_center_lacks_are_refused():
         {"counts": good + 1},
         {"counts": good * 0.3},
         {"squares": -good},
-        {"sums": good * 1e300},
+        {"counts": good, "sums": good * 1e300},
         {"seen": good},
     ):
         with pytest.raises(Refused):

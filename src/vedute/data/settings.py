@@ -30,9 +30,9 @@ class FederationSettings:
 
     A run goes on while ``minimum_centers`` answer within ``timeout`` seconds; a machine that says nothing for
     ``heartbeat`` seconds counts as gone. The rest bounds what a center lets itself be asked, whatever the server says:
-    at most ``rounds`` rounds, under this ``scaling``, from a prior whose standard deviations lie between
-    ``smallest_sd`` and ``largest_sd`` (a prior far outside could be built to draw out one subject). With encrypted
-    aggregation only the center ``model_to`` hands the final model to the lead; None: nobody does.
+    at most ``runs`` runs of at most ``rounds`` rounds, under this ``scaling``, from a prior whose standard deviations
+    lie between ``smallest_sd`` and ``largest_sd`` (one far outside could be built to draw out a subject). With
+    encrypted aggregation only the center ``model_to`` hands the final model to the lead; None: nobody does.
     """
 
     minimum_centers: int = 2
@@ -40,6 +40,7 @@ class FederationSettings:
     timeout: float = 60.0
     heartbeat: float = 20.0
     rounds: int = 100
+    runs: int = 50
     scaling: str | None = "shared-standard"
     smallest_sd: float = 1e-6
     largest_sd: float = 1e3
@@ -82,6 +83,7 @@ def parse_federation(table: Mapping[str, Any], problems: Problems, file: str) ->
         _count(table, "minimum_centers", default.minimum_centers, problems, where),
         choice(table, "aggregation", AGGREGATIONS, default.aggregation, problems, where),
         rounds=_count(table, "rounds", default.rounds, problems, where),
+        runs=_count(table, "runs", default.runs, problems, where),
         scaling=None if scaling == "none" else scaling,
         model_to=model_to,
         **numbers,

@@ -15,11 +15,13 @@ from vedute.core.contribution import Contribution
 from vedute.core.layout import Layout
 from vedute.core.master import ALPHA_CEILING
 from vedute.core.params import Array, CenterParams, GlobalPrior, ViewPrior
+from vedute.core.stats import Statistics
 from vedute.federation.protocol import Refused
 
 LARGEST = 1e15  # of any mean or loading in scaled units, and of any sum of their squares over subjects
 MOST_SUBJECTS = 1e12
 STRETCH = (0.4, 2.5)  # a change of basis rescales no direction by more: the master's own limits are 1/2 and 2
+UNITS = 1e-4  # least standard deviation of a view in common units; the largest is its inverse
 SAME = 1e-6  # relative: how well numbers that follow from each other must agree
 
 
@@ -59,6 +61,17 @@ def check_scaler(shift: Array, scale: Array) -> None:
     """The agreed scaling: positive units."""
     if np.abs(shift).max() > LARGEST or scale.min() <= 0.0 or scale.max() > LARGEST:
         raise Refused("the scaling has units that are not positive, or beyond all measure")
+
+
+def check_scaled(statistics: Statistics) -> None:
+    """A center's own columns in the units that the server told: in odd ones no bound on a prior means a thing."""
+    counts = np.maximum(statistics.counts(), 1.0)
+    mean = statistics.sums() / counts
+    squares = statistics.squares_about(mean)
+    for name, columns in statistics.layout.slices.items():
+        sd = math.sqrt(float(np.sum(squares[columns]) / np.sum(counts[columns])))
+        if np.abs(mean[columns]).max() > 1.0 / UNITS or (sd > 0 and not UNITS <= sd <= 1.0 / UNITS):
+            raise Refused(f"view {name!r}: after the scaling its columns are far from common units")
 
 
 def check_contribution(contribution: Contribution, layout: Layout) -> None:
@@ -119,11 +132,17 @@ def check_sums(values: Mapping[str, Array], held: Layout, layout: Layout) -> Non
         lacking[layout.slices[name]] = False
     for name, value in values.items():
         _require(not value[lacking].any(), f"{name}: told of a view that it does not hold")
-        _require(np.abs(value).max() <= 1e200, f"{name}: beyond all measure")
+        most = LARGEST**2 * MOST_SUBJECTS if name == "squares" else LARGEST
+        if name == "sums":
+            _require(not value[values["counts"] == 0.0].any(), "sums: told of columns without a cell")
+            value = value / np.maximum(values["counts"], 1.0)
+        _require(np.abs(value).max() <= most, f"{name}: beyond all measure")
         if name in ("counts", "squares", "seen"):
             _require(value.min() >= 0.0, f"{name}: negative")
         if name == "counts":
             _require(_whole(value) and value.max() <= MOST_SUBJECTS, "counts: are no counts")
+        if name == "high":
+            _require(bool((values["low"] <= value).all()), "high: is below low")
         if name == "seen":
             _require(bool(np.isin(value, (0.0, 1.0)).all()), "seen: is neither yes nor no")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -162,8 +163,8 @@ def load_read(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, Folde
 
 def write_named(folder: Path, kind: str, number: int, arrays: Mapping[str, NDArray[Any]], names: object) -> None:
     """A file ``kind-number-checksum.npz``; older ones of its kind go when it is there."""
-    aside = folder / f"{ASIDE}{kind}.npz"
-    older = [path for path, _ in _all(folder, kind)]
+    aside = folder / f"{ASIDE}{kind}-{secrets.token_hex(4)}.npz"
+    older = [path for path, earlier in _all(folder, kind) if earlier <= number]
     try:
         with said_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)

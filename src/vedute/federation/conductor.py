@@ -27,7 +27,7 @@ from vedute.data.scaling import Scaler, Sums, declared, from_vectors, identity, 
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation import store
-from vedute.federation.bounds import check_contribution, check_parameters, check_sums
+from vedute.federation.bounds import check_contribution, check_parameters, check_prior, check_sums
 from vedute.federation.checkpoint import (
     Snapshot,
     latest,
@@ -36,13 +36,14 @@ from vedute.federation.checkpoint import (
     snapshot_arrays,
     write_named,
 )
+from vedute.federation.claims import check_claims
 from vedute.federation.fitting import Ready, conclude, prepare, run, starting_prior
 from vedute.federation.inspection import inspect_sums
 from vedute.federation.loop import Progress, advance
 from vedute.federation.model import Model
 from vedute.federation.model_file import prior_arrays
 from vedute.federation.packing import unpack
-from vedute.federation.private import RUN, plug_in, policy_of, private_start, recovered
+from vedute.federation.private import RUN, check_private, plug_in, policy_of, private_start, recovered
 from vedute.federation.protocol import Answer, Question, Refused, Step
 from vedute.federation.settings import Settings
 from vedute.federation.store import Run
@@ -51,8 +52,7 @@ from vedute.privacy.gate import open_gate
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.release import Release
-from vedute.privacy.requests import check_scaling
-from vedute.privacy.subject import checked_ranges, make_bound
+from vedute.privacy.subject import checked_ranges
 
 Ask = Callable[[bytes, Sequence[str]], Mapping[str, bytes]]  # question, centers -> what each said; silence is absence
 
@@ -106,14 +106,21 @@ class Listener:
     barred: list[str] = field(default_factory=list)
     held: dict[str, tuple[str, ...]] = field(default_factory=dict)
     travelled: tuple[int, int] = (0, 0)  # bytes up and down of the last question
+    reached: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.present = sorted(self.job.centers)
         self.enough(self.present)
 
-    def hear(self, step: Step, round_: int = 0, values: Mapping[str, Array] | None = None) -> dict[str, Answer]:
-        """The sound answers to a question, by center; a center that gives none stops the job."""
-        found = self.put(Question(step, self.job.run, self.job.agreed, self.job.settings, round_, values or {}))
+    def hear(
+        self, step: Step, round_: int = 0, values: Mapping[str, Array] | None = None, counted: Sequence[str] = ()
+    ) -> dict[str, Answer]:
+        """The sound answers to a question, by center; a center that gives none stops the job.
+
+        ``counted`` are the centers whose answers made the prior that is told.
+        """
+        job = self.job
+        found = self.put(Question(step, job.run, job.agreed, job.settings, round_, values or {}, among=tuple(counted)))
         if round_ <= 1 and step != "finish":  # later, a view may pause with the center that holds it
             self.every_view_held(found)
         return found
@@ -123,18 +130,24 @@ class Listener:
         data, asked = encode_question(question), list(self.present if to is None else to)
         replies = self.ask(data, asked)
         policy, layout = policy_of(self.job.settings).name, self.job.layout
+        self.reached |= set(replies)
         silent = [center for center in asked if center not in replies]
-        if silent and question.step != "finish":  # to the last prior only exact parameters are an answer
+        if silent and question.step != "finish":
             raise SilentCenters(silent)
         found = {}
         for center in [center for center in asked if center in replies]:
+            if question.step == "finish" and not replies[center]:
+                continue  # it has heard the last prior, and its policy lets nothing more out
             try:
                 answer = decode_answer(replies[center], question, layout, policy)
                 self._same_views(center, answer)
                 self.judge(question, answer)
+                check_claims(policy_of(self.job.settings).of(center), self.job.settings.rounds, answer, layout)
                 found[center] = answer
             except Refused as reason:
-                self.bar(center, reason)
+                self.bar(center, str(reason))
+            except Exception as error:  # what breaks our own arithmetic is a lie as well
+                self.bar(center, type(error).__name__)
         self.travelled = sum(len(replies[center]) for center in found), len(data) * len(replies)
         if question.step != "finish":
             self.enough(self.present)
@@ -159,7 +172,21 @@ class Listener:
                 "leave it out of the study, or wait for a center that has it"
             )
 
-    def bar(self, center: str, reason: Refused) -> None:
+    def tell_the_end(self, round_: int, values: Mapping[str, Array], counted: Sequence[str]) -> dict[str, Answer]:
+        """The last prior, told twice where it was not heard; a center that is gone has no model of this run."""
+        self.reached = set()
+        found = self.hear("finish", round_, values, counted)
+        if missing := [center for center in self.present if center not in self.reached]:
+            again = Question(
+                "finish", self.job.run, self.job.agreed, self.job.settings, round_, values, among=tuple(counted)
+            )
+            found |= self.put(again, missing)
+        for center in self.present:
+            if center not in self.reached:
+                self.tell(f"center {center!r} did not hear the last prior; it has no model of this run at home")
+        return found
+
+    def bar(self, center: str, reason: str) -> None:
         """A center that sends what cannot be is not asked again in this job."""
         self.present.remove(center)
         self.barred.append(center)
@@ -176,18 +203,12 @@ def _sensible(answer: Answer, layout: Layout, q: int) -> None:
         check_sums(values, held, layout)
     elif "contribution" in values:
         check_contribution(unpack(values["contribution"], held, q), held)
-    elif "moments" in values:
-        matrix = values["moments"]
-        if not np.array_equal(matrix, matrix.T) or np.abs(matrix).max() > 1e15:
-            raise Refused("its matrix is not symmetric, or beyond all measure")
-    elif max((float(np.abs(value).max()) for value in values.values()), default=0.0) > 1e15:
-        raise Refused("its parameters are beyond all measure")
 
 
 def conduct(job: Job, ask: Ask, tell: Callable[[str], None], on_round: Callable[[Progress], None]) -> Run:
     """The whole run, from wherever it stands; the finished run folder is ``job.folder``."""
     policy = policy_of(job.settings)
-    check_scaling(policy, job.settings.scaling)
+    check_private(policy, job.settings, len(job.centers))
     listener = Listener(job, ask, tell)
     with store.opened(job.folder), threadpool_limits(1, user_api="blas"):
         if store.stage(job.folder) is store.Stage.FINISHED:
@@ -211,14 +232,53 @@ def _rounds(
     told = False  # whether the centers of this job know the scaling
     while len(progress.history) < job.settings.rounds and not progress.converged:
         began, r = perf_counter(), len(progress.history) + 1
-        answers = listener.hear("round", r, _prior_values(progress, job.layout, None if told else scaler))
+        counted = progress.history[-1].centers if progress.history else ()
+        answers = listener.hear("round", r, _prior_values(progress, job.layout, None if told else scaler), counted)
         told = True
-        progress = _step(job, progress, answers, policy, listener, began)
+        progress, answers = _sound_step(job, progress, answers, policy, listener, began)
         ledgers.note(answers, r)
         arrays, names = snapshot_arrays(Snapshot(progress, {}), job.layout)
         write_named(checkpoint, "round", r, arrays, names)
         on_round(progress)
     return _conclude(listener, policy, progress, scaler, ledgers)
+
+
+def _sound_step(
+    job: Job,
+    progress: Progress,
+    answers: dict[str, Answer],
+    policy: NoPrivacy | CenterPrivacy | PaperPrivacy,
+    listener: Listener,
+    began: float,
+) -> tuple[Progress, dict[str, Answer]]:
+    """The next prior, if the centers will take it; else the one without the center that spoils it, which is barred.
+
+    One center's numbers may each be possible and still make a prior that all the others refuse, for good.
+    """
+    limits = job.study.federation
+
+    def tried(some: dict[str, Answer]) -> Progress:
+        found = _step(job, progress, some, policy, listener, began)
+        check_prior(found.prior, limits.smallest_sd, limits.largest_sd)
+        return found
+
+    try:
+        return tried(answers), answers
+    except (Refused, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+        reason = str(error)
+    for center in sorted(answers):
+        rest = {name: answer for name, answer in answers.items() if name != center}
+        try:
+            found = tried(rest)
+        except (Refused, ArithmeticError, ValueError, np.linalg.LinAlgError):
+            continue
+        listener.bar(center, reason)
+        listener.enough(listener.present)
+        return found, rest
+    raise UserError(
+        f"round {len(progress.history) + 1} leads to a prior that no center may take ({reason}); "
+        "raise largest_sd in the study's [federation], or scale the data"
+    )
 
 
 def _step(
@@ -300,8 +360,8 @@ def _conclude(
 ) -> Run:
     """Tell the centers the last prior, take their parameters where the policy lets them out, write the run folder."""
     job = listener.job
-    told = listener.hear("finish", len(progress.history), _prior_values(progress, job.layout, scaler))
     last = progress.history[-1].centers
+    told = listener.tell_the_end(len(progress.history), _prior_values(progress, job.layout, scaler), last)
     model = _model(job, policy, progress, scaler)
     own = {center: _parameters(job, answer) for center, answer in told.items() if center in last}
     finished = Run(replace(model, centers=dict(sorted(own.items()))), progress.history, progress.converged)
@@ -342,11 +402,6 @@ def _once(listener: Listener, policy: SubjectPrivacy, on_round: Callable[[Progre
         center: checked_ranges(job.layout.restrict(answer.views), job.columns, bounds)
         for center, answer in answers.items()
     }
-    for center, answer in answers.items():
-        bound = make_bound(public[center].layout, policy.bound)
-        told = answer.release.public
-        if (told.get("length"), told.get("weight")) != (bound.length, bound.weight):
-            raise UserError(f"center {center!r} measured its subjects by another bound than the study's; ask it why")
     read, _ = recovered({name: answers[name].release for name in sorted(answers)}, public, job.layout)
     ready = prepare(job.layout, read, job.settings, bounds or None)
     progress = run(ready, job.settings, on_round=on_round)
@@ -355,7 +410,7 @@ def _once(listener: Listener, policy: SubjectPrivacy, on_round: Callable[[Progre
     ledgers.note(answers, 0)
     scaler = next(iter(ready.scalers.values()))
     final = Progress(model.prior, progress.history, progress.converged)
-    listener.hear("finish", len(progress.history), _prior_values(final, job.layout, scaler))
+    listener.tell_the_end(len(progress.history), _prior_values(final, job.layout, scaler), ())
     finished = Run(model, progress.history, progress.converged)
     ledgers.write(job.folder)
     store.finish(job.folder, finished)

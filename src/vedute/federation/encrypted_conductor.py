@@ -171,7 +171,7 @@ def _share(listener: EncryptedListener, number: int, last: Total | None) -> Tota
     if _settled(answers):
         return None
     for center in [center for center, answer in answers.items() if answer.release.public["converged"]]:
-        listener.bar(center, Refused("it says that the rounds have settled, and most do not"))
+        listener.bar(center, "it says that the rounds have settled, and most do not")
         del answers[center]
     listener.enough(answers)
     parts = [split(answers[center].ciphertexts, number, settings) for center in sorted(answers)]

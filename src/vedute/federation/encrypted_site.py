@@ -6,6 +6,7 @@ center knows of the run (the scaling, the prior, the chain of sums) is on its ow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,8 +51,10 @@ TO_THE_LEAD = NonPrivate("final global prior for the lead, as the study agreed")
 class EncryptedSite(Site):
     """One center; ``cipher`` has the key that all centers share, ``lead`` is the lead's certificate."""
 
-    def __init__(self, study: Study, home: Path, cipher: Cipher, lead: bytes) -> None:
-        super().__init__(study, home)
+    def __init__(
+        self, study: Study, home: Path, cipher: Cipher, lead: bytes, note: Callable[[str], None] = lambda message: None
+    ) -> None:
+        super().__init__(study, home, note)
         self.cipher, self.lead = cipher, lead
         self._known: tuple[str, Known] | None = None  # of the run that goes on
 
@@ -145,7 +148,9 @@ class EncryptedSite(Site):
             values["basis"] = known.progress.basis
         if known.scaler is not None and (self._center is None or self._center[0] != question.run):
             values["shift"], values["scale"] = known.scaler.vectors(self.layout)
-        return Question(step, question.run, question.study, question.settings, self._round_of(question), values)
+        among = question.among
+        round_ = self._round_of(question)
+        return Question(step, question.run, question.study, question.settings, round_, values, among=among)
 
     def _for_the_lead(self, question: Question) -> bytes:
         model = store.load_run(self._folder(question) / "model").model

@@ -75,6 +75,17 @@ def policy_of(settings: Settings) -> AnyPolicy:
     return policy if seed is None or isinstance(policy, NoPrivacy) else replace(policy, seed=seed)
 
 
+def check_private(policy: AnyPolicy, settings: Settings, centers: int) -> None:
+    """What can be known of a private run before it begins: refuse what cannot be, warn of what is of no use."""
+    check_scaling(policy, settings.scaling)
+    if isinstance(policy, PaperPrivacy):
+        if not settings.paper:
+            raise UserError("the policy 'paper' is Algorithm 2 to the letter: it needs preset='paper'")
+        policy.check_rho(centers)
+    if isinstance(policy, CenterPrivacy | PaperPrivacy):
+        warn_about(policy, 0, centers, settings.rounds)
+
+
 class Reader(Generic[F]):
     """Reads the rows of one center once: into what the policy needs of them, and into a name for the data."""
 
@@ -171,9 +182,7 @@ def fit_privately(
 ) -> Outcome:
     """Fit under the policy of the settings."""
     policy = policy_of(settings)
-    check_scaling(policy, settings.scaling)
-    if isinstance(policy, PaperPrivacy) and not settings.paper:
-        raise UserError("the policy 'paper' is Algorithm 2 to the letter: it needs preset='paper'")
+    check_private(policy, settings, len(rows.held))
     if isinstance(policy, SubjectPrivacy):
         return _fit_subject(read_subjects(policy, rows, ranges, ledgers), rows, settings, ranges, on_round)
     assert not isinstance(policy, NoPrivacy)
@@ -306,9 +315,6 @@ def private_rounds(
     releases, at no cost, so it ends in the same model.
     """
     held = {center.name: center.statistics.layout.names for center in ready.centers}
-    warn_about(policy, 0, len(held), settings.rounds)
-    if isinstance(policy, PaperPrivacy):
-        policy.check_rho(len(held))
     plan = private_plan(settings)
     progress = Progress(private_start(ready.layout, ready.start, settings, policy))
     for r in range(1, settings.rounds + 1):

@@ -7,25 +7,27 @@ why is told at home only.
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vedute.core.center import State
 from vedute.core.layout import Layout
-from vedute.core.params import Array, GlobalPrior
+from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.core.stats import Accumulator
 from vedute.data.files import sha256, to_json, write_whole
 from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, declared, from_vectors, identity, minmax, squares_of, sums_of
 from vedute.data.study import Study
-from vedute.errors import UserError
+from vedute.errors import BreakdownError, UserError
 from vedute.federation import store
-from vedute.federation.bounds import check_basis, check_prior, check_scaler
+from vedute.federation.bounds import check_basis, check_parameters, check_prior, check_scaled, check_scaler
 from vedute.federation.center import Center, make_center, run_round
 from vedute.federation.checkpoint import latest, read_named, write_named
 from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes
@@ -44,12 +46,13 @@ from vedute.privacy.gate import open_gate, release_round, release_rows
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import noise_source
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.release import Release
+from vedute.privacy.release import Release, digest
 from vedute.privacy.requests import accept, check_scaling, make_policy
 from vedute.privacy.shared import Update
 from vedute.privacy.subject import SecondMoments, checked_ranges, make_bound
 
 STATE = ("mu", "W", "sigma2", "m", "cov")
+MOST_CENTERS = 10_000  # with a number of iterations of their own
 MOST_ITERATIONS = 10_000  # of a local step: beyond that a question only keeps the center busy
 ALLOWED = {
     "none": ("round", "finish"),
@@ -65,10 +68,11 @@ EXACT = NonPrivate("policy none: exact values")
 class Site:
     """One center of a federation. ``home`` is its own folder, for ledgers and runs; nothing in it ever leaves."""
 
-    def __init__(self, study: Study, home: Path) -> None:
+    def __init__(self, study: Study, home: Path, note: Callable[[str], None] = lambda message: None) -> None:
         if len(study.centers) != 1:
             raise UserError(f"{study.path.name}: a center of a federation has files of its own alone")
         self.study, self.home = study, home
+        self.note = note  # hears, at home, what the server must not
         self.name = study.centers[0]
         self.agreed = sha256(study.text.encode())
         self.columns = {view: study.columns[view] for view in sorted(study.columns)}
@@ -76,6 +80,7 @@ class Site:
         self.ledgers = Ledgers(home / "ledgers")
         self._reads: dict[object, tuple[Folded | SecondMoments, Ledger]] = {}
         self._center: tuple[str, Center, Scaler] | None = None  # of the run that goes on
+        self._locks: dict[str, TextIO] = {}
 
     def answer(self, question: Question) -> Answer | None:
         """What leaves the center; None where only the server had something to say."""
@@ -106,13 +111,15 @@ class Site:
             raise Refused("the question belongs to another study than the one agreed to")
         if settings.rounds > limits.rounds or self._round_of(question) > settings.rounds:
             raise Refused(f"round {self._round_of(question)} of {settings.rounds}: the study allows {limits.rounds}")
-        each = settings.iterations.values() if isinstance(settings.iterations, Mapping) else [settings.iterations]
-        if max(*each, settings.first_iterations) > MOST_ITERATIONS:
+        each = list(settings.iterations.values()) if isinstance(settings.iterations, Mapping) else [settings.iterations]
+        if max(*each, settings.first_iterations) > MOST_ITERATIONS or len(each) > MOST_CENTERS:
             raise Refused("more local iterations than any fit needs")
         if settings.scaling != limits.scaling:
             raise Refused(f"scaling {settings.scaling!r}, where the study has {limits.scaling!r}")
         try:
             check_components(self.layout, settings)
+            if self.study.components is not None and settings.n_components > self.study.components:
+                raise Refused(f"{settings.n_components} components, where the study has {self.study.components}")
             asked = policy_of(settings)
             policy = accept(self.own_policy(), asked, self.name)
             check_scaling(policy, settings.scaling)
@@ -137,6 +144,7 @@ class Site:
 
     def _same_run(self, question: Question) -> None:
         """A run keeps its settings: the first question writes them down."""
+        self._begin(question.run)
         path = self._folder(question) / "asked.json"
         told = json.loads(json.dumps(describe_settings(question.settings)))
         if not path.exists():
@@ -144,10 +152,24 @@ class Site:
         elif json.loads(path.read_bytes()) != told:
             raise Refused("the settings differ from those that the run began with")
 
+    def _begin(self, run: str) -> None:
+        """No more runs than agreed, and one process for each: a straggler must not write over its successor's state."""
+        if run in self._locks:
+            return
+        runs = self.home / "runs"
+        runs.mkdir(parents=True, exist_ok=True)
+        if not (runs / run).exists() and sum(1 for _ in runs.iterdir()) >= self.study.federation.runs:
+            raise Refused(f"one more run than the {self.study.federation.runs} that the study allows")
+        (runs / run).mkdir(exist_ok=True)
+        lock = open(runs / run / "lock", "w")  # noqa: SIM115 - held until this process, or this site, is gone
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused("another process of this center answers this run") from None
+        self._locks = {run: lock}
+
     def _folder(self, question: Question) -> Path:
-        folder = self.home / "runs" / question.run
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        return self.home / "runs" / question.run
 
     def _release(self, question: Question, policy: AnyPolicy) -> tuple[Release | None, tuple[str, ...]]:
         if question.step == "finish":
@@ -180,22 +202,56 @@ class Site:
     def _round(
         self, question: Question, policy: NoPrivacy | CenterPrivacy | PaperPrivacy, read: Folded, ledger: Ledger
     ) -> Release:
-        prior = build_prior(question.values, self.layout)
-        check_prior(prior, self.study.federation.smallest_sd, self.study.federation.largest_sd)
+        prior = self._prior(question)
         basis = question.values.get("basis")
-        if basis is not None:
-            check_basis(basis)
         center, _ = self._ready(question, read)
+        self._same_question(question)
         center.state = self._state(question, question.round - 1)
         if isinstance(policy, NoPrivacy):
             plan = question.settings.plan()
             (shared,) = run_round([center], prior, plan, question.round, basis if center.state is not None else None)
             self._keep(question, center)
             return Release({"contribution": pack(shared, center.statistics.layout)}, (EXACT,), policy.name)
-        run_round([center], prior, private_plan(question.settings), question.round)
-        self._keep(question, center)
-        update = Update(center.parameters(), prior, question.round, question.settings.rounds)
+        params = self._hidden_step(question, center, prior)
+        update = Update(params, prior, question.round, question.settings.rounds)
         return release_round(policy, ledger, RUN, update, noise_source(None, self.name))
+
+    def _hidden_step(self, question: Question, center: Center, prior: GlobalPrior) -> CenterParams:
+        """The local step of a policy that hides whether it broke down: then the center says what the prior says."""
+        try:
+            run_round([center], prior, private_plan(question.settings), question.round)
+            params = center.parameters()
+            check_parameters(params)
+        except (BreakdownError, Refused, ArithmeticError, ValueError, np.linalg.LinAlgError):
+            center.state = None
+            views = {name: prior.views[name] for name in center.statistics.layout.names}
+            least = self.study.federation.smallest_sd**2
+            return CenterParams(
+                {name: ViewParams(view.mu, view.W, max(view.sigma2, least)) for name, view in views.items()},
+                np.zeros(prior.q),
+            )
+        self._keep(question, center)
+        return params
+
+    def _prior(self, question: Question) -> GlobalPrior:
+        """The prior that the server told, if it is one that a center agreed to be asked by."""
+        prior = build_prior(question.values, self.layout)
+        check_prior(prior, self.study.federation.smallest_sd, self.study.federation.largest_sd)
+        if "basis" in question.values:
+            check_basis(question.values["basis"])
+        return prior
+
+    def _same_question(self, question: Question) -> None:
+        """A round is answered for one prior, however often it is asked, and never after a later one."""
+        for kind in ("state0", "state1"):
+            kept = latest(self._folder(question) / store.CHECKPOINT, kind)
+            if kept is None:
+                continue
+            _, about = read_named(kept)
+            if about["round"] > question.round:
+                raise Refused(f"round {question.round}, when round {about['round']} was answered already")
+            if about["round"] == question.round and about["question"] != _digest(question):
+                raise Refused(f"round {question.round} with another prior than before")
 
     def _ready(self, question: Question, read: Folded) -> tuple[Center, Scaler]:
         """The center with scaled statistics; the scaling of the run is kept, for questions that do not repeat it."""
@@ -219,6 +275,9 @@ class Site:
         if "shift" in question.values and "scale" in question.values:
             arrays: Mapping[str, Array] = {name: question.values[name] for name in ("shift", "scale")}
             check_scaler(arrays["shift"], arrays["scale"])
+            if (kept := latest(folder, "scaling")) is not None and not _same_arrays(read_named(kept)[0], arrays):
+                raise Refused("another scaling than the one that the run began with")
+            check_scaled(from_vectors(self.layout, arrays["shift"], arrays["scale"]).apply(read.statistics))
             write_named(folder, "scaling", 0, dict(arrays), {})
         elif (kept := latest(folder, "scaling")) is not None:
             arrays, _ = read_named(kept)
@@ -227,8 +286,11 @@ class Site:
         return from_vectors(self.layout, arrays["shift"], arrays["scale"])
 
     def _state(self, question: Question, round_: int) -> State | None:
-        """The state that the center left after a round; None if it took no part: it then begins at the prior."""
-        if round_ == 0:
+        """The state that the center left after a round; None if that did not count: it then begins at the prior.
+
+        An answer may be lost on its way, so the question tells whose answers counted.
+        """
+        if round_ == 0 or self.name not in question.among:
             return None
         kept = latest(self._folder(question) / store.CHECKPOINT, f"state{round_ % 2}")
         if kept is None:
@@ -240,18 +302,21 @@ class Site:
         """Write the state after this round down; that before it stays, in case the same round is asked again."""
         state = center.state
         arrays = {part: value for part in STATE if (value := getattr(state, part)) is not None}
-        kind, about = f"state{question.round % 2}", {"round": question.round}
+        kind, about = f"state{question.round % 2}", {"round": question.round, "question": _digest(question)}
         write_named(self._folder(question) / store.CHECKPOINT, kind, question.round, arrays, about)
 
     def _finish(self, question: Question, policy: AnyPolicy) -> tuple[Release | None, tuple[str, ...]]:
         """Write the model into the center's own run folder; without a policy, tell the center's parameters."""
+        if not isinstance(policy, NoPrivacy):
+            self._finish_silently(question, policy)
+            return None, ()
         folder = self._folder(question)
         with store.opened(folder / "model"):
             if store.stage(folder / "model") is not store.Stage.FINISHED:
                 self._conclude(question, policy, folder / "model")
         model = store.load_run(folder / "model").model
         own = model.centers.get(self.name)
-        if own is None or not isinstance(policy, NoPrivacy):
+        if own is None:
             return None, ()
         views = [own.views[name] for name in self.layout.names if name in own.views]
         values: dict[str, Array] = {
@@ -262,10 +327,22 @@ class Site:
         }
         return Release(values, (EXACT,), policy.name), tuple(own.views)
 
+    def _finish_silently(self, question: Question, policy: AnyPolicy) -> None:
+        """The same where a policy hides the rows: nothing that happens here may show outside, not even a failure."""
+        folder = self._folder(question) / "model"
+        try:
+            with store.opened(folder):
+                if store.stage(folder) is not store.Stage.FINISHED:
+                    self._conclude(question, policy, folder)
+        except Exception as error:
+            self.note(f"the model of run {question.run} could not be written: {type(error).__name__}: {error}")
+
     def _conclude(self, question: Question, policy: AnyPolicy, folder: Path) -> None:
-        settings, prior = question.settings, build_prior(question.values, self.layout)
+        settings, prior = question.settings, self._prior(question)
         if isinstance(policy, SubjectPrivacy):
-            moments, _ = self._read_moments(policy)
+            moments, ledger = self._read_moments(policy)
+            if not ledger.entries():
+                raise Refused("the end of a run to which this center never gave anything")
             scaler, told = self._told_scaler(question), moments.told()
             model = Model(self.layout, self.columns, prior, {}, {self.name: scaler}, settings)
         else:
@@ -325,3 +402,12 @@ class Site:
         found, ledger = self._reads["moments"]
         assert isinstance(found, SecondMoments)
         return found, ledger
+
+
+def _digest(question: Question) -> str:
+    """What a round was asked about, but for the scaling, which is told once."""
+    return digest({name: value for name, value in question.values.items() if name not in ("shift", "scale")})
+
+
+def _same_arrays(a: Mapping[str, Array], b: Mapping[str, Array]) -> bool:
+    return all(np.array_equal(a[name], b[name]) for name in b)

@@ -186,7 +186,7 @@ def _decode(data: object, most: int) -> tuple[dict[str, Any], dict[str, Array], 
         text = arrays.pop(META)
         if text.dtype != np.uint8 or text.size > MOST_TEXT:
             raise Refused("its description is no text")
-        about = json.loads(text.tobytes().decode())
+        about = json.loads(text.tobytes().decode(), parse_constant=_no_number)
     except (SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise Refused(f"it cannot be read ({type(error).__name__})") from None
     if not isinstance(about, dict):
@@ -220,6 +220,10 @@ def _check_arrays(
         bad = np.isnan(arrays[name]) if name in may_be_infinite else ~np.isfinite(arrays[name])
         if bad.any():
             raise Refused(f"{name!r} is not finite")
+
+
+def _no_number(word: str) -> None:
+    raise Refused(f"its description has {word} where a number should be")
 
 
 def _same_keys(about: Mapping[str, Any], keys: tuple[str, ...]) -> None:

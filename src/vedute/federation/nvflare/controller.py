@@ -71,6 +71,9 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
             self._end(result, fl_ctx, "silent", str(error), error.names)
         except UserError as error:
             self._end(result, fl_ctx, "stopped", str(error))
+        except Exception as error:
+            self._end(result, fl_ctx, "failed", f"a fault of vedute at the server ({type(error).__name__})")
+            raise
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
         """Nothing after them."""
@@ -99,7 +102,7 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
             def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
                 result = client_task.result
                 if isinstance(result, Shareable) and result.get_return_code() == ReturnCode.OK:
-                    answer = result.get(ANSWER)
+                    answer = result.get(ANSWER, b"")  # an answer without words: heard, and nothing to say
                     if isinstance(answer, bytes):
                         found[client_task.client.name] = answer
                 client_task.result = None  # answers are not kept by the engine

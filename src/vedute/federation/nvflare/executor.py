@@ -6,6 +6,7 @@ that it did; why is in the center's own log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,12 @@ class SiteExecutor(Executor):  # type: ignore[misc, unused-ignore]
         try:
             if self._site is None:
                 end_without_delay()
-                self._site = open_site(Path(fl_ctx.get_engine().get_workspace().get_root_dir()))
+                kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
+                self._site = open_site(kit, lambda message: self.log_error(None, message))
             answer = self._site.respond(shareable.get(QUESTION))
         except (Refused, UserError) as error:
             self.log_error(fl_ctx, f"refused: {error}")
-            return make_reply(ReturnCode.BAD_REQUEST_DATA)
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)  # the same word as for a failure: it tells nothing
         except Exception as error:
             self.log_error(fl_ctx, f"failed: {type(error).__name__}: {error}")
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
@@ -54,11 +56,11 @@ class SiteExecutor(Executor):  # type: ignore[misc, unused-ignore]
         return reply
 
 
-def open_site(kit: Path) -> Site:
+def open_site(kit: Path, note: Callable[[str], None]) -> Site:
     """The center of a kit, as it agreed when it joined."""
     path = kit / "local" / AGREEMENT
     agreed = from_json(read_whole(path), path)
     study, home = Study.load_node(kit / "study.toml", agreed["node"]), Path(agreed["home"])
     if study.federation.aggregation == "encrypted":
-        return EncryptedSite(study, home, *center_keys(kit))
-    return Site(study, home)
+        return EncryptedSite(study, home, *center_keys(kit), note)
+    return Site(study, home, note)

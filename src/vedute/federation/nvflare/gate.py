@@ -21,7 +21,7 @@ class ReleaseOnly(Filter):  # type: ignore[misc, unused-ignore]
         """A new reply with nothing in it but what was checked."""
         code = shareable.get_return_code()
         if code != ReturnCode.OK:
-            return make_reply(code if code in (ReturnCode.BAD_REQUEST_DATA, ReturnCode.TASK_UNKNOWN) else _FAILED)
+            return make_reply(code if code == ReturnCode.TASK_UNKNOWN else _FAILED)
         reply: Any = make_reply(ReturnCode.OK)
         answer = shareable.get(ANSWER)
         if answer is not None:

@@ -32,6 +32,7 @@ from vedute.federation.resumable import Watch
 from vedute.federation.settings import Settings
 
 POLL_SECONDS = 0.5
+LONGEST = 2000  # letters of what the server says that a terminal is shown
 FRUITLESS = 5  # jobs in a row that end without a new round, before the lead gives up
 FOLLOWED = "federation.json"  # in the checkpoint of a run folder: which run of the federation it is
 FILES = (store.RUN, store.STUDY, store.NUMBERS, store.NAMES, store.HISTORY, store.CHECKSUMS)
@@ -43,7 +44,6 @@ class Absence:
 
     until: float
     wait: float
-    round: int  # after which it fell silent
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Following:
         """Tell the user once."""
         if message not in self.told:
             self.told.add(message)
-            self.tell(message)
+            self.tell("".join(letter if letter.isprintable() else "?" for letter in message[:LONGEST]))
 
 
 def remembered(folder: Path) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _gather(lead: Following) -> Sight:
 def _follow_job(lead: Following) -> store.Run | store.Ended | None:
     """Until the job ends; the finished run, or None where another job is needed."""
     assert lead.job is not None
-    before = lead.rounds
+    before, stopped = lead.rounds, False
     while True:
         status = lead.line.status(lead.job)
         if status.startswith("FINISHED"):
@@ -169,13 +169,14 @@ def _follow_job(lead: Following) -> store.Run | store.Ended | None:
             _show(lead, told)
             if ready := sorted((sight.centers & lead.awaited()) - lead.among):
                 lead.say(f"{', '.join(map(repr, ready))} joined; going on from the last complete round with all")
+                stopped = True
                 lead.line.abort(lead.job)
         time.sleep(POLL_SECONDS)
     found = _outcome(lead, lead.job)
     if found is None:
         lead.job = None
         lead.remember()
-        lead.fruitless = 0 if lead.rounds > before else lead.fruitless + 1
+        lead.fruitless = 0 if lead.rounds > before else lead.fruitless + (not stopped)
         if lead.fruitless >= FRUITLESS:
             raise UserError(
                 f"{FRUITLESS} jobs in a row ended without a new round; the logs of the server and of the centers say "
@@ -185,11 +186,15 @@ def _follow_job(lead: Following) -> store.Run | store.Ended | None:
 
 
 def _show(lead: Following, told: dict[str, Any]) -> None:
+    """What the server tells of a running job, as far as it can be understood."""
     for message in told.get("said", []):
         lead.say(str(message))
     for one in told.get("rounds", []):
-        if one["round"] > lead.rounds:
+        try:
             record = Record(**{**one, "change": float(one["change"]), "centers": tuple(one["centers"])})
+        except (KeyError, TypeError, ValueError):
+            return
+        if record.round > lead.rounds:
             columns = lead.study.columns
             layout = Layout(tuple(sorted(columns)), tuple(len(columns[view]) for view in sorted(columns)))
             _count(lead, Progress(starting_prior(layout, lead.settings), (record,)))
@@ -197,6 +202,8 @@ def _show(lead: Following, told: dict[str, Any]) -> None:
 
 def _count(lead: Following, progress: Progress) -> None:
     lead.rounds = progress.history[-1].round
+    for name in progress.history[-1].centers:
+        lead.left_out.pop(name, None)  # it answers again
     lead.watch.round(progress)
 
 
@@ -227,9 +234,22 @@ def _leave_out(lead: Following, silent: list[str]) -> None:
     for name in silent:
         lead.say(f"center {name!r} gave no answer")
         last = lead.left_out.get(name)
-        again = last is not None and last.round == lead.rounds
-        wait = max(2.0 * last.wait, lead.study.federation.timeout) if again and last is not None else 0.0
-        lead.left_out[name] = Absence(time.monotonic() + wait, wait, lead.rounds)
+        wait = 0.0 if last is None else max(2.0 * last.wait, lead.study.federation.timeout)
+        lead.left_out[name] = Absence(time.monotonic() + wait, wait)
+
+
+def _check(lead: Following, run: store.Run, study: str) -> None:
+    """The server is not trusted to have run what was asked for."""
+    present = {name for record in run.history for name in record.centers}
+    same = (
+        run.model.settings == lead.settings,
+        study == lead.study.text,
+        dict(run.model.columns) == {view: lead.study.columns[view] for view in sorted(lead.study.columns)},
+        present <= lead.expected,
+        len(run.history) <= lead.settings.rounds,
+    )
+    if not all(same):
+        raise UserError("the server's model is not that of the run that was asked for; ask the coordinator why")
 
 
 def _take(lead: Following, source: Path) -> store.Run | store.Ended:
@@ -237,8 +257,7 @@ def _take(lead: Following, source: Path) -> store.Run | store.Ended:
     if (ended := store.load_ended(source)) is not None:
         return take_ended(ended, lead.folder, lead.line.kit, lead.study, lead.settings, lead.run)
     run = store.load_run(source)
-    if run.model.settings != lead.settings:
-        raise UserError("the server's model was fitted with other settings than those asked for; ask the coordinator")
+    _check(lead, run, read_whole(source / store.STUDY).decode())
     for n in range(lead.rounds, len(run.history)):  # those that passed since the last look
         last = n + 1 == len(run.history)
         _count(lead, Progress(run.model.prior, run.history[: n + 1], converged=run.converged and last))
