@@ -40,7 +40,8 @@ def disclosure(study: Study) -> tuple[str, ...]:
         check_encryptable(policy.name, settings.scaling)
     told = [_leaves(policy, study), NEVER]
     told.append(
-        "Refused, whatever the server says: another study, a weaker policy, more rounds, code, and priors with "
+        f"Refused, whatever the server says: another study, a weaker policy, more than {settings.runs} runs or more "
+        "rounds in one, a second prior or scaling for the same round, code, and priors with "
         f"standard deviations outside {settings.smallest_sd:g} to {settings.largest_sd:g}."
     )
     if settings.scaling == "shared-minmax":

@@ -30,6 +30,7 @@ from vedute.federation import store
 from vedute.federation.bounds import check_basis, check_parameters, check_prior, check_scaled, check_scaler
 from vedute.federation.center import Center, make_center, run_round
 from vedute.federation.checkpoint import latest, read_named, write_named
+from vedute.federation.disclosure import own_policy
 from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes
 from vedute.federation.inspection import require_subjects
 from vedute.federation.latent import write_latent
@@ -47,7 +48,7 @@ from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import noise_source
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.release import Release, digest
-from vedute.privacy.requests import accept, check_scaling, make_policy
+from vedute.privacy.requests import accept, check_scaling
 from vedute.privacy.shared import Update
 from vedute.privacy.subject import SecondMoments, checked_ranges, make_bound
 
@@ -96,14 +97,6 @@ class Site:
         answer = self.answer(decode_question(data, self.layout))
         return None if answer is None else encode_answer(answer)
 
-    def own_policy(self) -> AnyPolicy:
-        """The policy of this center: its own, or what the study asked for when it joined."""
-        table = {"policy": self.study.privacy.policy, **self.study.privacy.options}
-        for name in ("epsilon", "delta"):
-            if (value := getattr(self.study.privacy, name)) is not None:
-                table[name] = value
-        return make_policy(table)
-
     def _judge(self, question: Question) -> AnyPolicy:
         """The policy to answer under; refuses what the center did not agree to."""
         settings, limits = question.settings, self.study.federation
@@ -121,7 +114,7 @@ class Site:
             if self.study.components is not None and settings.n_components > self.study.components:
                 raise Refused(f"{settings.n_components} components, where the study has {self.study.components}")
             asked = policy_of(settings)
-            policy = accept(self.own_policy(), asked, self.name)
+            policy = accept(own_policy(self.study), asked, self.name)
             check_scaling(policy, settings.scaling)
         except UserError as error:
             raise Refused(str(error)) from None
