@@ -57,6 +57,7 @@ class Round:
     S: Array  # (B, K d, K d)
     v: Array  # (B, K, 1, d): mean of the rows less mu~
     N: Array  # (B, 1, 1)
+    N4: Array  # (B, 1, 1, 1)
     W: Array  # (1, K, d, q): the prior's W~
     precision_mu: Array  # (K, 1, 1)
     precision_W: Array  # (K, 1, 1)
@@ -71,6 +72,7 @@ def begin_round(bunch: Bunch, padded: Padded, prior: StackedPrior) -> Round:
         padded.S,
         (padded.mean - padded.spread(prior.mu))[:, :, None],
         bunch.n[..., None],
+        bunch.n[..., None, None],
         padded.spread(prior.W),
         prior.precision_mu[:, None, None],
         prior.precision_W[:, None, None],
@@ -83,9 +85,9 @@ def begin_round(bunch: Bunch, padded: Padded, prior: StackedPrior) -> Round:
 def iterate(fixed: Round, W: Array, sigma2: Array) -> tuple[Array, Array, Array, Array]:
     """One local iteration (Appendix A): W (B, K, d, q) and sigma2 (B, K, 1, 1); on the way H and the mean less mu."""
     B, K, d, q = W.shape
-    N, v = fixed.N, fixed.v
+    N, N4, v = fixed.N, fixed.N4, fixed.v
     hold = sigma2 * fixed.precision_mu
-    doubt = hold / (N[:, None] + hold)  # how far mu~ is believed, against the mean of the rows
+    doubt = hold / (N4 + hold)  # how far mu~ is believed, against the mean of the rows
     BW = W / sigma2
     G = W.mT @ BW
     both = np.empty((B, K + 1, q, q))
@@ -94,7 +96,7 @@ def iterate(fixed: Round, W: Array, sigma2: Array) -> tuple[Array, Array, Array,
     both += fixed.eye
     inverses = np.linalg.inv(both)
     pulled = (v @ BW @ inverses[:, :K]) @ W.mT
-    rest = doubt * v + (doubt - doubt * doubt) * pulled  # the mean of the rows less mu
+    rest = doubt * (v + (1.0 - doubt) * pulled)  # the mean of the rows less mu
 
     Pinv = inverses[:, K]
     A = BW.reshape(B, K * d, q) @ Pinv
@@ -113,5 +115,5 @@ def iterate(fixed: Round, W: Array, sigma2: Array) -> tuple[Array, Array, Array,
     new_W = (TX + held) @ H
     TX += ridge * new_W - held
     told = np.vecdot(new_W.reshape(B, K, d * q), TX.reshape(B, K, d * q))
-    squares = fixed.squares + N[:, None] * (rest @ rest.mT) - told[..., None, None]
+    squares = fixed.squares + N4 * (rest @ rest.mT) - told[..., None, None]
     return new_W, squares / fixed.cells, rest, H

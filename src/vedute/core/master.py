@@ -107,10 +107,10 @@ def _view_step(old: ViewPrior, part: ViewContribution, rule: MasterRule) -> View
         return _alone(old, part)
     cells = float(part.count.sum())
     share = np.maximum(part.count, 1.0)
-    left_mu = part.sq_mu - float((part.d_mu**2 / share).sum())
-    left_W = float(np.trace(part.sq_W)) - float((part.d_W**2 / share[:, None]).sum())
-    alpha, beta = _noise(old, part, n, rule)
     d_mu, d_W = part.d_mu / share, part.d_W / share[:, None]
+    left_mu = part.sq_mu - float(part.d_mu @ d_mu)
+    left_W = float(part.sq_W.trace()) - float(np.vdot(part.d_W, d_W))
+    alpha, beta = _noise(old, part, n, rule)
     if not rule.posterior:
         s2_mu, s2_W = left_mu / cells, left_W / max(cells * columns, 1.0)
         floored = max(s2_mu, VARIANCE_FLOOR), max(s2_W, VARIANCE_FLOOR)
@@ -233,11 +233,9 @@ def _sd_change(old: float, new: float) -> float:
 
 def _outer_change(a: Array, b: Array) -> tuple[float, float]:
     """|b b' - a a'| / |b b'| and |b|^2 from q x q products only: b b' - a a' = g b' + a g' with g = b - a."""
-    q = a.shape[1]
-    both = np.hstack([a, b - a])
-    products = both.T @ both
-    aa, ag, gg = products[:q, :q], products[:q, q:], products[q:, q:]
+    g = b - a
+    aa, ag, gg = a.T @ a, a.T @ g, g.T @ g
     bg = ag + gg
     bb = aa + ag.T + bg
-    gap = float((gg * (aa + bb) + 2.0 * ag * bg.T).sum())
-    return sqrt(max(gap, 0.0)) / max(sqrt(float((bb * bb).sum())), TINY), float(np.trace(bb))
+    gap = float(np.vdot(gg, aa + bb) + 2.0 * np.vdot(ag, bg.T))
+    return sqrt(max(gap, 0.0)) / max(sqrt(np.vdot(bb, bb)), TINY), float(bb.trace())
