@@ -46,14 +46,18 @@ class FederatedPPCA(BaseEstimator):
     ----------
     n_components : int
         Dimension q of the latent space, smaller than the number of features.
-    rounds, iterations, first_iterations : int
-        Rounds between centers and master; local iterations a round, and in the first one. ``iterations`` may also be
-        a mapping from center name to number.
+    rounds : int
+        Most rounds between centers and master.
+    iterations : int or mapping
+        Local iterations in a round: one number, or one for each center by its name.
+    first_iterations : int
+        Local iterations in the first round.
     preset : {"default", "paper"}
         Which variant of the algorithm.
-    scaling : {"shared-standard", "shared-minmax", "center-minmax", "declared"} or None
-        How features are made comparable. "shared-minmax" shares the extremes, which are values of real subjects;
-        "declared" uses the public ``ranges`` given to :meth:`fit`; "center-minmax" is the paper's.
+    scaling : {"shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared"} or None
+        How features are made comparable. "shared-view" has one scale for each view; "shared-minmax" shares the
+        extremes, which are values of real subjects; "declared" uses the public ``ranges`` given to :meth:`fit`;
+        "center-minmax" is the paper's.
     privacy : None, SubjectPrivacy, CenterPrivacy or PaperPrivacy
         What may leave a center. None: exact values. "declared" ranges are needed for SubjectPrivacy.
     tol : float or None
@@ -79,7 +83,9 @@ class FederatedPPCA(BaseEstimator):
     history_ : list of dict
         One record per round.
     n_rounds_ : int
+        Rounds that were run.
     converged_ : bool
+        Whether they ended because the prior had settled.
     ledgers_ : dict of Ledger
         What left each center under the policy, and what it cost.
     """
