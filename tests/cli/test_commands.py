@@ -203,3 +203,10 @@ def test_completion_and_help(call: Call) -> None:
         assert status == 0
         assert "Usage: vedute" in out
     assert call("--version")[1].startswith("vedute ")
+
+
+def test_an_audit_is_quiet_in_a_pipe(call: Call) -> None:
+    status, out, err = call("audit", "subject", "--epsilon", 3, "--trials", 40)
+    assert status == 0
+    assert "the policy: not refuted" in out
+    assert err == ""

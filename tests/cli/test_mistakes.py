@@ -170,7 +170,9 @@ def test_a_full_disk_leaves_nothing_half_written(command: str, fitted: Path, toy
         [sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True, preexec_fn=_small_files
     )
     assert done.returncode == 2, done.stderr
+    assert f"{out}" in done.stderr
     assert "cannot be written" in done.stderr
+    assert ".tmp-" not in done.stderr  # the user knows nothing of names that are used in between
     assert "Traceback" not in done.stderr
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     if command == "fit":

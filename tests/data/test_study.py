@@ -146,7 +146,7 @@ def test_chunks_can_be_left_early_and_carry_ids(hospitals):
     assert chunk.center == "nice"
     assert all(label.startswith("n-") for label in chunk.ids)
     chunks.close()
-    with pytest.raises(UserError, match=r"no center 'nise'; did you mean 'nice'\?"):
+    with pytest.raises(UserError, match=r"no center 'nise' \(did you mean 'nice'\?\)"):
         next(study.chunks("nise"))
 
 

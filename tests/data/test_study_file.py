@@ -126,16 +126,16 @@ def test_all_problems_are_told_at_once(write):
     assert first == f"{path}: {len(told)} problems"
     expected = [
         "[study] components: 0",
-        "[study]: unknown key 'nmae'; did you mean 'name'?",
-        "CLINIC.csv: no column 'sbpp', which study.toml has for view CLINIC; did you mean 'sbp'?",
+        "[study]: unknown key 'nmae' (did you mean 'name'?)",
+        "CLINIC.csv: no column 'sbpp', which study.toml has for view CLINIC (did you mean 'sbp'?)",
         "column 'age': [100, 18] is not a range",
         "view CLINIC has no column 'bmi'",
-        "[files] RSIK: there is no [views.RSIK]; did you mean 'RISK'?",
+        "[files] RSIK: there is no [views.RSIK] (did you mean 'RISK'?)",
         "view RISK has no file",
         "mri.csv: there is no such file",
         "[views.MRI] decimal",
         "subjects.csv: no column 'hospital' among 'id', 'site'",
-        "policy: 'sbuject' is not one of none, subject, center, paper; did you mean 'subject'?",
+        "policy: 'sbuject' is not one of none, subject, center, paper (did you mean 'subject'?)",
         "epsilon: -1",
         "delta: 1",
         "minimum_centers: 0",
@@ -168,7 +168,7 @@ def test_federation_settings_are_known_and_sensible(write):
         Study.load_shared(path)
     told = str(caught.value)
     for part in (
-        "[federation]: unknown key 'heartbeet'; did you mean 'heartbeat'?; known are 'minimum_centers'",
+        "[federation]: unknown key 'heartbeet' (did you mean 'heartbeat'?); known are 'minimum_centers'",
         "heartbeat: 0 is not a number above 0",
         "rounds: True is not a whole number",
         "scaling: 'shared-minmx' is not one of shared-standard",

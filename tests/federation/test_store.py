@@ -11,6 +11,7 @@ import pytest
 from vedute import FederatedPPCA, UserError
 from vedute.datasets import make_sd
 from vedute.federation import store
+from vedute.federation.settings import Settings
 from vedute.federation.store import CHECKSUMS, Stage, load_run, read_checksums, stage, write_checksums
 from vedute.scenarios import split
 
@@ -154,3 +155,13 @@ def test_what_commands_added_goes_with_the_run_that_it_describes(tmp_path):
     assert store.stage(tmp_path) is store.Stage.NEW
     store.clear(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_begun_is_left_as_if_nothing_had_been_asked(tmp_path, monkeypatch):
+    def full(folder, sums):
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(store, "write_checksums", full)
+    with pytest.raises(UserError, match="full"), store.opened(tmp_path / "run"):
+        store.begin(tmp_path / "run", "[study]\n", Settings(2))
+    assert list(tmp_path.iterdir()) == []

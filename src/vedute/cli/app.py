@@ -80,7 +80,7 @@ def run(words: Sequence[str]) -> int:
             error.show()
             return USERS_TURN
         except (click.Abort, KeyboardInterrupt):
-            return INTERRUPTED
+            return _say("interrupted; nothing is half-written", INTERRUPTED, debug)
         except UserError as error:
             return _say(str(error), USERS_TURN, debug)
         except BrokenPipeError:
@@ -120,6 +120,6 @@ def _plain_warnings(debug: bool) -> None:
         message: Any, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
         line: str | None = None,
     ) -> None:  # fmt: skip
-        click.echo(f"vedute: warning: {message}", err=True)
+        sys.stderr.write(f"vedute: warning: {message}\n")  # click.echo would write across a bar that is on the screen
 
     warnings.showwarning = show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def command(
         table["first_round"] = "public"
     asked = make_policy(table)
     noise = SecretNoise()
-    with Progress(console=Console(stderr=True), disable=as_json) as bar:
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("runs", total=trials)
         verdict = audit_policy(
             asked, trials, noise, rounds=rounds, progress=lambda done, of: bar.update(task, completed=done)

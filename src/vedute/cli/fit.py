@@ -69,14 +69,15 @@ def command(
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")
     asked = {name: options.pop(name) for name in ("privacy", "epsilon", "delta", "clip", "first_round")}
     given = given_settings(options)
-    with stopped_by_signals() as stopped, watch_rounds(as_json) as watch:
+    with stopped_by_signals() as stopped:
         try:
-            found = Study.load(study)
-            policy = wanted_policy(found, asked)
-            if policy is not None or asked["privacy"] is not None:
-                given["privacy"] = policy
-            run = fit_study(found, out, Request(given, resume, force, ledgers), watch)
-        except KeyboardInterrupt:
+            with watch_rounds(as_json) as watch:
+                found = Study.load(study)
+                policy = wanted_policy(found, asked)
+                if policy is not None or asked["privacy"] is not None:
+                    given["privacy"] = policy
+                run = fit_study(found, out, Request(given, resume, force, ledgers), watch)
+        except KeyboardInterrupt:  # told when the bar is off the screen
             again = shlex.join(["vedute", "fit", str(study), "--out", str(out), "--resume"])
             click.echo(f"vedute: interrupted; continue with\n  {again}", err=True)
             ctx.exit(128 + stopped[0])

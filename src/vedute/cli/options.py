@@ -11,7 +11,7 @@ import click
 from vedute.errors import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
-FilePath = click.Path(path_type=Path)
+FilePath = click.Path(path_type=Path, readable=False)  # whoever opens the file tells the remedy as well
 
 study_argument = click.argument("study", type=FilePath)
 run_argument = click.argument("run", type=FilePath)

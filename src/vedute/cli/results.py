@@ -102,6 +102,8 @@ def whole_folder(out: Path, sheets: Iterable[Sheet]) -> Iterator[Path]:
             if out.exists():
                 out.rename(old)
             aside.rename(out)
+    except UserError as error:
+        raise UserError(str(error).replace(str(aside), str(out))) from None  # the name that the user gave
     finally:
         for left in (aside, old):
             shutil.rmtree(left, ignore_errors=True)

@@ -160,10 +160,10 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    parts = (TextColumn("fit {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn())
+    parts = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("reading", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total, description=f"fit {done}/{total}")
 
 
 def _tell(selection: Selection, out: Path, as_json: bool) -> None:

@@ -43,9 +43,9 @@ def listed(subject: str, messages: list[str], shown: int = SHOWN) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at a probable misspelling: ``; did you mean 'age'?``, or nothing."""
+    """A hint at a probable misspelling, `` (did you mean 'age'?)``, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def some(names: Iterable[str], shown: int = 8) -> str:

@@ -125,9 +125,13 @@ def begin(folder: Path, study: str | None, settings: Settings) -> None:
     """Write down what is about to be fitted."""
     clear(folder)
     files = {RUN: to_json(describe_run(settings))} | ({STUDY: study.encode()} if study is not None else {})
-    for name, data in files.items():
-        write_whole(folder / name, data)
-    write_checksums(folder, {name: sha256(data) for name, data in files.items()})
+    try:
+        for name, data in files.items():
+            write_whole(folder / name, data)
+        write_checksums(folder, {name: sha256(data) for name, data in files.items()})
+    except UserError:
+        clear(folder)  # a full disk leaves no folder that looks begun
+        raise
 
 
 def clear(folder: Path) -> None:
