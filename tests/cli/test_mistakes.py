@@ -248,3 +248,14 @@ def test_no_damage_to_the_files_is_our_fault(data: st.DataObject, toy: Path, fit
     assert run_command(["check", study, "--json"]) in (0, 2)
     out = ["--out", str(tmp_path / "x.csv"), "--force"]
     assert run_command(["project", str(fitted), study, "--using", "adapt", *out]) in (0, 2)
+
+
+def test_a_file_cut_off_in_the_middle_of_its_last_number_is_not_passed_over(copy: Path, call: Call) -> None:
+    """The row is complete and the number is one, so it can only be told, not refused."""
+    path = copy.parent / "view1.csv"
+    whole = path.read_text()
+    assert call("check", copy)[2] == ""
+    path.write_text(whole[: whole.rindex(",") + 4])
+    status, _, err = call("check", copy)
+    assert status == 0
+    assert err.count("view1.csv: the last line does not end") == 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from vedute.core.params import Array
 from vedute.data.sniff import Sample, find_decimal, find_delimiter, find_header, take_sample
 from vedute.data.table import Batch, TableFile
 from vedute.data.text_problems import explain
-from vedute.errors import UserError
+from vedute.errors import DataWarning, UserError
 
 BLOCK_BYTES = 1 << 20  # larger blocks are no faster and the reader keeps many of them
 MISSING = (
@@ -22,7 +25,22 @@ MISSING = (
 
 def header(table: TableFile) -> tuple[str, ...]:
     """Names of all columns."""
-    return find_header(take_sample(table), table)
+    sample = take_sample(table)
+    if not (sample.compressed or _ends(table.path)):
+        warnings.warn(
+            f"{table.label}: the last line does not end; if the file was cut off there, in the middle of a number, "
+            "nothing else will show it: compare it with its source",
+            DataWarning,
+            stacklevel=2,
+        )
+    return find_header(sample, table)
+
+
+def _ends(path: Path) -> bool:
+    """Whether the last line of a text file ends as lines do."""
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) in b"\r\n"
 
 
 def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Batch]:
