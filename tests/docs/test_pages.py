@@ -15,6 +15,8 @@ import playing
 from playing import alike, blocks, difference, mistakes, rewritten
 from vedute import PaperPrivacy
 from vedute.cli.app import COMMANDS
+from vedute.data.problems import Problems
+from vedute.data.study_file import StudyParser
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -69,6 +71,16 @@ def test_what_the_reader_does_first_can_be_done() -> None:
         assert known, line
         assert known["target"] is None or re.search(rf"^{known['target']}:", makefile, re.MULTILINE), line
         assert known["extra"] is None or known["extra"] in extras, line
+
+
+def test_the_study_files_of_the_reference_are_study_files() -> None:
+    page = ROOT / "docs" / "reference" / "files.md"
+    shown = [block for block in blocks(page.read_text()) if block.language == "toml"]
+    assert len(shown) == 3
+    for block in shown:
+        problems = Problems()
+        StudyParser(Path("study.toml"), problems).parse(tomllib.loads(block.text), block.text)
+        assert problems.messages == []
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:
