@@ -259,3 +259,16 @@ def test_a_file_cut_off_in_the_middle_of_its_last_number_is_not_passed_over(copy
     status, _, err = call("check", copy)
     assert status == 0
     assert err.count("view1.csv: the last line does not end") == 1
+
+
+def test_a_locale_that_cannot_write_a_center_is_told_with_the_remedy(copy: Path, tmp_path: Path) -> None:
+    path = copy.parent / "subjects.csv"
+    path.write_text(path.read_text().replace("nice", "نيس"))
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-c", "from vedute.cli import main; main()", "fit", str(copy), "--rounds", "2"]
+    words += ["--out", str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **plain})
+    assert done.returncode == 2, done.stderr
+    assert "PYTHONUTF8=1" in done.stderr
+    done = subprocess.run([*words, "--resume"], capture_output=True, text=True, env={**os.environ, "PYTHONUTF8": "1"})
+    assert done.returncode == 0, done.stderr

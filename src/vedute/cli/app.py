@@ -88,6 +88,10 @@ def run(words: Sequence[str]) -> int:
             return PIPE_CLOSED
         except OSError as error:
             return _say(f"{error.filename or 'the system'}: {error.strerror or error}; mend that", USERS_TURN, debug)
+        except UnicodeEncodeError as error:
+            name = error.object[error.start : error.end]
+            remedy = "set PYTHONUTF8=1, or a locale with UTF-8"
+            return _say(f"{name!a} cannot stand in a file name under this locale; {remedy}", USERS_TURN, debug)
         except MemoryError:
             return _say("the memory is used up; fit fewer columns, or use a larger machine", USERS_TURN, debug)
         except Exception as error:
