@@ -57,18 +57,8 @@ def test_ctrl_c_says_how_to_go_on(toy: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_elsewhere_says_that_nothing_was_written(toy: Path, tmp_path: Path) -> None:
-    words = [
-        "select",
-        str(toy),
-        "--components",
-        "1-3",
-        "--rounds",
-        "100000",
-        "--jobs",
-        "1",
-        "--out",
-        str(tmp_path / "s"),
-    ]
+    words = ["select", str(toy), "--components", "1-3", "--starts", "1000", "--jobs", "1"]
+    words += ["--out", str(tmp_path / "s")]
     status, seen = at_a_terminal(words, lambda seen: "reading" in seen)
     assert status == 130
     assert "vedute: interrupted; nothing is half-written" in seen
