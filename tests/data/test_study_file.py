@@ -52,7 +52,7 @@ def test_the_study_of_the_documentation(write):
     assert study.columns == {"CLINIC": ("age", "sbp")}
     assert study.ranges == {"CLINIC": {"age": (18.0, 100.0), "sbp": (60.0, 260.0)}}
     assert study.privacy == PrivacySettings("subject", 3.0, 1e-5, {"clip": 2})
-    assert study.federation == FederationSettings(2, "encrypted", 30.0, 2.5, 12, None, 1e-3, 50.0, "nice")
+    assert study.federation == FederationSettings(2, "encrypted", 30.0, 2.5, 12, 50, None, 1e-3, 50.0, "nice")
     assert study.text == path.read_text()
 
 
