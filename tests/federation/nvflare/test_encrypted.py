@@ -55,7 +55,7 @@ def test_centers_have_the_key_the_server_parameters_and_the_lead_neither(kits):
     with pytest.raises(ValueError, match="secret_key"):
         server_keys(folder / "server").decrypt(share, ROUND, 3, 1)
     settle(open_kit(folder / "nice", "center"), nodes["nice"], folder / "home")
-    assert type(open_site(folder / "nice")).__name__ == "EncryptedSite"
+    assert type(open_site(folder / "nice", print)).__name__ == "EncryptedSite"
     added = add_kit(Study.load_shared(shared), "milan", folder)
     assert (added / "local" / SECRET).read_bytes() == secret
     assert (added / "local" / LEAD_CERTIFICATE).is_file()
