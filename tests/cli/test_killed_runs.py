@@ -14,6 +14,7 @@ import pytest
 
 from toy_study import write_study
 from vedute.cli.app import run as run_command
+from vedute.cli.fit import seen_as_interrupts
 from vedute.federation.store import Stage, read_checksums, stage
 
 OPTIONS = ["--rounds", "80", "--tol", "none", "--seed", "7"]
@@ -85,3 +86,10 @@ def test_interrupted_politely(undisturbed: tuple[Path, dict[str, str]], number: 
     if number == signal.SIGINT:
         assert run_command(["fit", str(study), "--out", str(run), "--resume"]) == 0
         assert _model(run) == expected
+
+
+def test_what_a_signal_broke_counts_as_an_interrupt():
+    with pytest.raises(KeyboardInterrupt), seen_as_interrupts([15]):
+        raise TypeError("Cannot compare structured arrays")
+    with pytest.raises(TypeError), seen_as_interrupts([]):
+        raise TypeError("a true fault")

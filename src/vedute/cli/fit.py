@@ -71,7 +71,7 @@ def command(
     given = given_settings(options)
     with stopped_by_signals() as stopped:
         try:
-            with watch_rounds(as_json) as watch:
+            with seen_as_interrupts(stopped), watch_rounds(as_json) as watch:
                 found = Study.load(study)
                 policy = wanted_policy(found, asked)
                 if policy is not None or asked["privacy"] is not None:
@@ -80,7 +80,7 @@ def command(
         except KeyboardInterrupt:  # told when the bar is off the screen
             again = shlex.join(["vedute", "fit", str(study), "--out", str(out), "--resume"])
             click.echo(f"vedute: interrupted; continue with\n  {again}", err=True)
-            ctx.exit(128 + stopped[0])
+            ctx.exit(128 + stopped[-1])
     tell(run, out, as_json)
 
 
@@ -106,11 +106,11 @@ def wanted_policy(study: Study, asked: dict[str, Any]) -> dict[str, Any] | None:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[list[int]]:
-    """Treat the polite kill of a batch system like Ctrl-C; the list tells which signal it was."""
-    stopped = [int(signal.SIGINT)]
+    """Treat the polite kill of a batch system like Ctrl-C; the list tells which signals came."""
+    stopped: list[int] = []
 
     def stop(number: int, frame: object) -> None:
-        stopped[0] = number
+        stopped.append(number)
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -119,6 +119,17 @@ def stopped_by_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def seen_as_interrupts(stopped: list[int]) -> Iterator[None]:
+    """What a signal broke is an interrupt, too: NumPy makes a TypeError of one that comes amid a comparison."""
+    try:
+        yield
+    except Exception:
+        if stopped:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def tell(run: Run, out: Path, as_json: bool) -> None:

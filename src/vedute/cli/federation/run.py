@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vedute.cli.fit import stopped_by_signals, tell, wanted_policy
+from vedute.cli.fit import seen_as_interrupts, stopped_by_signals, tell, wanted_policy
 from vedute.cli.options import FilePath, force_option, json_option, study_argument
 from vedute.cli.rounds import watch_rounds
 from vedute.cli.settings_options import given_settings, settings_options
@@ -54,13 +54,14 @@ def command(
     place = kit or study.parent / "kits" / "lead"
     opened = open_kit(place, "lead", study)
     shared = Study.load_shared(opened.study)
-    with stopped_by_signals() as stopped, watch_rounds(as_json) as watch:
+    with stopped_by_signals() as stopped:
         try:
-            run = led(opened, shared, out, given_settings(options), watch, resume=resume, force=force)
-        except KeyboardInterrupt:
+            with seen_as_interrupts(stopped), watch_rounds(as_json) as watch:
+                run = led(opened, shared, out, given_settings(options), watch, resume=resume, force=force)
+        except KeyboardInterrupt:  # told when the bar is off the screen
             again = ["vedute", "federation", "run", str(study), "--kit", str(place), "--out", str(out), "--resume"]
             click.echo(f"vedute: interrupted; the server goes on. Continue with\n  {shlex.join(again)}", err=True)
-            ctx.exit(128 + stopped[0])
+            ctx.exit(128 + stopped[-1])
     told(run, out, as_json)
 
 

@@ -56,7 +56,7 @@ class SiteExecutor(Executor):  # type: ignore[misc, unused-ignore]
         return reply
 
 
-def open_site(kit: Path, note: Callable[[str], None]) -> Site:
+def open_site(kit: Path, note: Callable[[str], None] = lambda message: None) -> Site:
     """The center of a kit, as it agreed when it joined."""
     path = kit / "local" / AGREEMENT
     agreed = from_json(read_whole(path), path)
