@@ -8,10 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
-VEDUTE = [sys.executable, "-c", "from vedute.cli import main; main()"]
+# as at a terminal: tests that run in the background of a shell are born deaf to Ctrl-C, and so are their children
+HEARING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+VEDUTE = [sys.executable, "-c", f"{HEARING}; from vedute.cli import main; main()"]
+PATIENCE = 90.0  # seconds after which a command is killed
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -22,6 +26,8 @@ def at_a_terminal(words: list[str], until: Callable[[str], bool] = lambda seen: 
     env.pop("NO_COLOR", None)
     done = subprocess.Popen([*VEDUTE, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
+    late = threading.Timer(PATIENCE, done.kill)
+    late.start()
     seen, pressed = "", False
     while True:
         try:
@@ -35,7 +41,9 @@ def at_a_terminal(words: list[str], until: Callable[[str], bool] = lambda seen: 
             done.send_signal(signal.SIGINT)
             pressed = True
     os.close(ours)
-    return done.wait(), seen
+    status = done.wait()
+    late.cancel()
+    return status, seen
 
 
 def test_a_bar_with_rounds_change_and_warnings_beside_it(toy: Path, tmp_path: Path) -> None:
