@@ -10,15 +10,16 @@ import numpy as np
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.arms import Arm, Scaling
-from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, FactorAnalysis, PCAOfSums, Projected
+from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, FactorAnalysis, PCAOfSums
 from vedute.evaluation.baselines.shapes import Schedule
+from vedute.evaluation.dissection import CompleteRows, OneNoise, Projected
 from vedute.evaluation.folds import Dataset, Dealing
 from vedute.evaluation.methods import DPFedMvPPCA, FedMvPPCA
 from vedute.evaluation.runner import Experiment, Setting, Source
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
-PROJECTED = "Fed-mv-PPCA, default preset, projected"
+PROJECTED, ONE_NOISE, COMPLETE = ", projected", ", one noise", ", complete rows"  # what is undone, after its name
 YARDSTICK = "PCA, pooled"
 PRIVATE = "DP-Fed-mv-PPCA, paper preset"
 VAE, MCVAE = "VAE", "mc-VAE"
@@ -88,6 +89,22 @@ def linear(q: int, *, alone: bool = True) -> tuple[Arm, ...]:
     return (*found, Arm("PPCA, each center alone", PPCA(q), "shared", "alone")) if alone else found
 
 
+def dissected(q: int, *, complete: bool) -> tuple[Arm, ...]:
+    """Ours with one thing after the other undone, down to what PCA does."""
+    ours, one = FedMvPPCA(q), OneNoise(FedMvPPCA(q))
+    found = [
+        Arm(DEFAULT + PROJECTED, Projected(ours)),
+        Arm(DEFAULT + ONE_NOISE, one),
+        Arm(DEFAULT + ONE_NOISE + PROJECTED, Projected(one)),
+    ]
+    if not complete:
+        found += [
+            Arm(DEFAULT + ONE_NOISE + COMPLETE, CompleteRows(one)),
+            Arm(DEFAULT + ONE_NOISE + COMPLETE + PROJECTED, Projected(CompleteRows(one))),
+        ]
+    return tuple(found)
+
+
 def neural(q: int, dealing: Dealing) -> tuple[Arm, ...]:
     """Auto-encoders that can run: only the multi-channel VAE does without a view."""
     names = (VAE, MCVAE) if not dealing.endswith("K") else (MCVAE,)
@@ -123,9 +140,8 @@ def study(
         dealings = (*dealings, SITES)
     complete = not any(np.isnan(rows).any() for rows in data.views.values())
     blocks = [b for dealing, n in dealings for b in settings(q, dealing, n, rivals=rivals, complete=complete)]
-    projected = Arm(PROJECTED, Projected(FedMvPPCA(q)))
-    if rivals:  # tells what shrinkage costs, once: where all rows are one center
-        blocks[1] = replace(blocks[1], arms=(*blocks[1].arms, projected))
+    if rivals:  # once, where all rows are one center
+        blocks.append(Setting(*SCENARIOS[0], dissected(q, complete=complete), "dissected"))
     return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
 
 

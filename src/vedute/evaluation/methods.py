@@ -18,6 +18,7 @@ from vedute.privacy.policies import PaperPrivacy
 
 Views = Mapping[str, Array]
 Centers = Mapping[str, Views]
+WIDE = 1e8  # variance of x so large that the posterior mean is the orthogonal projection of PCA
 
 
 class Fitted(Protocol):
@@ -63,6 +64,13 @@ class Projection:
         return {name: values[:, layout.slices[name]] for name in views}
 
 
+class Linear(Protocol):
+    """A method whose fit is a linear Gaussian model."""
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Fit to scaled rows; the seed decides all that is random."""
+
+
 @dataclass(frozen=True)
 class FedMvPPCA:
     """Our model, judged as the paper judges it: by its global parameters."""
@@ -72,15 +80,15 @@ class FedMvPPCA:
     rounds: int = 100
     first_iterations: int = 30
     tol: float | None = 1e-4
+    corrections: tuple[str, ...] = ()  # of the default preset, that the paper preset is to have as well
 
     def fit(self, centers: Centers, seed: int) -> Projection:
         """Fit all rounds; the paper preset has no other end."""
         estimator: Any = FederatedPPCA(
             self.n_components, preset=self.preset, rounds=self.rounds, first_iterations=self.first_iterations,
-            scaling="shared-minmax",  # leaves rows that are scaled already as they are
-            tol=None if self.preset == "paper" else self.tol, random_state=seed,
+            scaling=None, tol=None if self.preset == "paper" else self.tol, random_state=seed,
         )  # fmt: skip
-        return _fitted(estimator, centers)
+        return _fitted(estimator.set_params(**dict.fromkeys(self.corrections, True)), centers)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.core.predict import Emission
 from vedute.errors import UserError
-from vedute.evaluation.methods import Centers, FedMvPPCA, Projection, common_layout, side_by_side
-
-WIDE = 1e8  # variance of x so large that the posterior mean is the orthogonal projection of PCA
+from vedute.evaluation.methods import WIDE, Centers, Projection, common_layout, side_by_side
 
 
 @dataclass(frozen=True)
@@ -89,22 +87,6 @@ class PPCA:
         noise = max(float(values[q:].mean()), 1e-12)
         W = axes[:, :q] * np.sqrt(np.maximum(values[:q] - noise, 0.0))
         return _projection(layout, rows.mean(axis=0), W, np.full(layout.total, noise), 1.0)
-
-
-@dataclass(frozen=True)
-class Projected:
-    """Our loadings, but rows projected onto them as PCA does.
-
-    A posterior mean shrinks towards 0 where noise is large. That is the better guess of x and the worse reconstruction,
-    which is what separates this from :class:`FedMvPPCA`.
-    """
-
-    method: FedMvPPCA
-
-    def fit(self, centers: Centers, seed: int) -> Projection:
-        """Fit ours, and forget what it says about noise and the spread of x."""
-        found = self.method.fit(centers, seed).emission
-        return Projection(replace(found, noise=np.ones_like(found.noise), latent=WIDE))
 
 
 def _projection(layout: Layout, mu: Array, W: Array, noise: Array, latent: float) -> Projection:
