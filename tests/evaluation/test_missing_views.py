@@ -14,7 +14,21 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset
-from vedute.evaluation.missing import CHOSEN, MEAN, OURS, Hidden, by_ours, by_ridge, chosen, hide, run, summary
+from vedute.evaluation.missing import (
+    CHOSEN,
+    CHOSEN_HOLDERS,
+    HOLDERS,
+    MEAN,
+    OURS,
+    Hidden,
+    by_holders,
+    by_ours,
+    by_ridge,
+    chosen,
+    hide,
+    run,
+    summary,
+)
 from vedute.evaluation.variability_results import write_missing
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -52,9 +66,30 @@ def test_regression_in_each_center_is_the_mean_of_what_each_says_alone(small: Fi
 
 def test_the_right_number_of_components_is_found_without_the_hidden_rows(small: FixedStudy) -> None:
     hidden = hide(small.data, "view1", 0, 1)
-    assert chosen(hidden, (1, 2), 0) == 2
+    for predict in (by_ours, by_holders):
+        assert chosen(hidden, (1, 2), 0, predict) == 2
     spoilt = Hidden(hidden.centers, hidden.lacking, hidden.view, np.full_like(hidden.truth, 1e6))
     assert chosen(spoilt, (1, 2), 0) == 2
+
+
+def test_rows_without_the_view_bend_its_components_and_a_model_of_the_holders_is_not_bent() -> None:
+    """Two components for three views with two strong ones each of their own: lacking rows put them to other use."""
+    rng, n = np.random.default_rng(0), 240
+    views = {}
+    for name in ("view1", "view2", "view3"):
+        own = rng.normal(size=(n, 2)) @ rng.normal(size=(2, 8))  # nothing in common: 0 is the best guess
+        views[name] = own + 0.3 * rng.normal(size=(n, 8))
+    hidden = hide(Dataset(views, np.arange(n) % 2), "view1", 0, 0)
+
+    def lost(predict) -> float:
+        return float(((hidden.truth - predict(hidden, 2, 0)[0]) ** 2).sum() / (hidden.truth**2).sum() - 1.0)
+
+    bent, straight = lost(by_ours), lost(by_holders)
+    assert bent > 0.8  # full-sized guesses that have nothing to do with the truth double the error
+    assert straight < bent / 2
+    spoilt = {name: {view: 5.0 * rows for view, rows in hidden.centers[name].items()} for name in hidden.lacking}
+    again = Hidden({**hidden.holders, **spoilt}, hidden.lacking, hidden.view, hidden.truth)
+    assert set(again.holders) == set(hidden.holders)  # whatever the others hold, they do not take part
 
 
 def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(small: FixedStudy, tmp_path: Path) -> None:
@@ -63,7 +98,15 @@ def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(sma
     best = f"{OURS}, q = 2"
     for view in small.data.views:
         assert table.loc[(view, MEAN), "explained"] == 0.0
-        for method in (best, CHOSEN, "ridge, each center alone", "ridge, pooled rows", "MOFA, pooled rows"):
+        for method in (
+            best,
+            CHOSEN,
+            f"{HOLDERS}, q = 2",
+            CHOSEN_HOLDERS,
+            "ridge, each center alone",
+            "ridge, pooled rows",
+            "MOFA, pooled rows",
+        ):
             assert table.loc[(view, method), "explained"] > 0.8
         # 9 parts of 40 subjects whose cells share loadings: within 6 points of 90 %
         assert table.loc[(view, best), "coverage"] == pytest.approx(0.90, abs=0.06)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vedute.cli.options import FilePath
-from vedute.cli.paper_options import shared_options, shown
+from vedute.cli.paper_options import data_option, named_source, shared_options, shown
 from vedute.cli.paper_privacy import privacy
 from vedute.cli.paper_variability import missing, variability
 from vedute.errors import UserError
@@ -71,35 +71,38 @@ def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) 
 
 @command.command()
 @shared_options
-@click.option("--data", type=FilePath, metavar="FOLDER", help="The open data set cnp.  [default: synthetic data]")
+@data_option
 def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
     """Auto-encoders in scenario G, federated by FedAvg and by FedProx with lambda up to 0.5 (table ADNI_fedprox)."""
-    from vedute.evaluation.experiments import SyntheticStudy
     from vedute.evaluation.experiments import fedprox as experiment
     from vedute.evaluation.fedprox_figure import figure
-    from vedute.evaluation.studies import fedprox_from_folder
+    from vedute.evaluation.studies import not_adni
 
-    chosen = experiment(SyntheticStudy(), 5) if data is None else fedprox_from_folder(data)
-    conduct(chosen, repeats, out, jobs, figure)
+    name, source, about, q = named_source("fedprox", data)
+    beside, remarks = (None, ()) if data is None else ("ADNI_fedprox", (not_adni(about),))
+    conduct(experiment(name, source, q, beside, remarks), repeats, out, jobs, figure)
 
 
 @command.command()
 @click.option("--components", default="2-15", show_default=True, metavar="RANGE", help="Numbers to try.")
 @shared_options
-def selection(components: str, repeats: int, out: Path, jobs: int | None) -> None:
-    """Synthetic data: WAIC and errors against the number of components (table Latent_space)."""
+@data_option
+def selection(components: str, repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+    """WAIC and errors against the number of components (table Latent_space)."""
     from vedute.cli.select import parse_components
     from vedute.data.files import write_whole
     from vedute.evaluation.results import csv
     from vedute.evaluation.selection import markdown, run, summary
     from vedute.evaluation.selection_figure import figure
 
-    lines = run(parse_components(components), repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    table = summary(lines)
+    name, source, _, _ = named_source("selection", data)
+    tried = parse_components(components)
+    lines = run(name, source, tried, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
+    table = summary(lines, beside_paper=data is None)
     found = {"md": markdown(table).encode(), "csv": csv(lines).encode(), **figure(lines, table)}
-    for kind, data in found.items():
-        write_whole(out / f"selection.{kind}", data)
-        click.echo(str(out / f"selection.{kind}"))
+    for kind, content in found.items():
+        write_whole(out / f"{name}.{kind}", content)
+        click.echo(str(out / f"{name}.{kind}"))
 
 
 for added in (privacy, variability, missing):

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from vedute.cli.options import FilePath
-from vedute.cli.paper_options import shared_options, shown
-
-if TYPE_CHECKING:
-    from vedute.evaluation.runner import Source
-
-data_option = click.option(
-    "--data", type=FilePath, metavar="FOLDER", help="Run on the open data set cnp instead of synthetic data."
-)
+from vedute.cli.paper_options import data_option, named_source, shared_options, shown
 
 
 @click.command()
@@ -31,7 +22,7 @@ def variability(repeats: int, out: Path, jobs: int | None, data: Path | None) ->
     from vedute.evaluation.variability import fit, run
     from vedute.evaluation.variability_results import write_variability
 
-    name, source, about, q = _source("variability", data)
+    name, source, about, q = named_source("variability", data)
     lines = run(name, source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
     for path in write_variability(name, lines, fit(source.draw(0), q, "default", 0, 0), out, about):
         click.echo(str(path))
@@ -49,17 +40,7 @@ def missing(repeats: int, out: Path, jobs: int | None, data: Path | None) -> Non
     from vedute.evaluation.missing import run
     from vedute.evaluation.variability_results import write_missing
 
-    name, source, about, q = _source("missing", data)
+    name, source, about, q = named_source("missing", data)
     lines = run(name, source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
     for path in write_missing(name, lines, out, about):
         click.echo(str(path))
-
-
-def _source(name: str, data: Path | None) -> tuple[str, Source, str, int]:
-    """The name of the experiment, its rows, how to call them, and the number of components."""
-    from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
-    from vedute.evaluation.studies import CNP, complete_rows, read_folder
-
-    if data is None:
-        return name, SyntheticStudy(), "SD", 5
-    return f"{name}-cnp", FixedStudy(complete_rows(read_folder(data, CNP))), "cnp", CNP.n_components

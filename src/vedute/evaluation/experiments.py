@@ -145,19 +145,21 @@ def study(
     return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
 
 
-def fedprox(source: Source, q: int, paper_table: str | None = None, remarks: Sequence[str] = ()) -> Experiment:
+def fedprox(
+    name: str, source: Source, q: int, paper_table: str | None = None, remarks: Sequence[str] = ()
+) -> Experiment:
     """The paper's table ADNI_fedprox: auto-encoders in scenario G, pulled to the common weights ever harder."""
     blocks = []
     for n in SWEPT_CENTERS:
         arms = [Arm(PAPER, FedMvPPCA(q, "paper"), scaling) for scaling in SWEPT]
         blocks.append(Setting("G", n, (*arms, Arm(DEFAULT, FedMvPPCA(q), "shared"))))
-        for name in (VAE, MCVAE):
-            plain = Autoencoder(q, ENCODERS[name], schedule=SCHEDULE)
+        for encoder in (VAE, MCVAE):
+            plain = Autoencoder(q, ENCODERS[encoder], schedule=SCHEDULE)
             swept = [
-                Arm(f"{name}, lambda {value:g}", replace(plain, proximal=value), scaling)
+                Arm(f"{encoder}, lambda {value:g}", replace(plain, proximal=value), scaling)
                 for scaling in SWEPT
                 for value in LAMBDAS
             ]
-            deep = [Arm(name + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SWEPT]
-            blocks.append(Setting("G", n, (*swept, *deep), name, stacked=True))
-    return Experiment("fedprox", source, tuple(blocks), paper_table, tuple(remarks))
+            deep = [Arm(encoder + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SWEPT]
+            blocks.append(Setting("G", n, (*swept, *deep), encoder, stacked=True))
+    return Experiment(name, source, tuple(blocks), paper_table, tuple(remarks))

@@ -36,7 +36,9 @@ FEW = (1, 2, 3)  # components to try besides the number of the tables
 NONE = float("nan")
 ALPHAS = tuple(np.logspace(-2.0, 5.0, 15))
 OURS, MEAN = "Fed-mv-PPCA", "mean of the others"
-CHOSEN = f"{OURS}, q chosen by hiding"
+HOLDERS, BY_HIDING = f"{OURS}, holders alone", ", q chosen by hiding"
+CHOSEN, CHOSEN_HOLDERS = OURS + BY_HIDING, HOLDERS + BY_HIDING
+Predict = Callable[["Hidden", int, int], tuple[Array, Array]]  # values and sds, with so many components and a seed
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Hidden:
     @property
     def holders(self) -> dict[str, dict[str, Array]]:
         """The centers that have the view."""
-        return {name: views for name, views in self.centers.items() if name not in self.lacking}
+        return {name: views for name, views in self.centers.items() if self.view in views}
 
 
 def hide(data: Dataset, view: str, third: int, seed: int) -> Hidden:
@@ -107,16 +109,34 @@ def by_mofa(hidden: Hidden, q: int, seed: int) -> Array:
 
 def by_ours(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
     """Imputed values and their sd; each lacking center took part with the views that it has."""
+    return _imputed(_fitted(hidden.centers, q, seed), hidden, known=True)
+
+
+def by_holders(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
+    """The same by a model of the holders alone, to which the lacking centers are unknown.
+
+    Rows without the view cannot bend its components: where few components have to serve many views, a fit with such
+    rows uses for something else the components that the view has in the holders.
+    """
+    return _imputed(_fitted(hidden.holders, q, seed), hidden, known=False)
+
+
+def _fitted(centers: Mapping[str, Views], q: int, seed: int) -> FederatedPPCA:
     with warnings.catch_warnings():
         for expected in (ConvergenceWarning, DataWarning):
             warnings.simplefilter("ignore", expected)
-        fitted = FederatedPPCA(q, scaling=None, tol=1e-4, random_state=seed).fit(hidden.centers)
-    found = [fitted.impute(hidden.centers[name], center=name, return_std=True) for name in hidden.lacking]
+        return FederatedPPCA(q, scaling=None, tol=1e-4, random_state=seed).fit(centers)
+
+
+def _imputed(fitted: FederatedPPCA, hidden: Hidden, *, known: bool) -> tuple[Array, Array]:
+    found = [
+        fitted.impute(hidden.centers[name], center=name if known else None, return_std=True) for name in hidden.lacking
+    ]
     values, sd = (np.concatenate([part[i][hidden.view] for part in found]) for i in (0, 1))
     return values, sd
 
 
-def chosen(hidden: Hidden, tried: Sequence[int], seed: int) -> int:
+def chosen(hidden: Hidden, tried: Sequence[int], seed: int, predict: Predict = by_ours) -> int:
     """The number of components that best predicts the view in one holder from whom it is hidden as well.
 
     That holder can tell the error at home: no row moves.
@@ -124,7 +144,7 @@ def chosen(hidden: Hidden, tried: Sequence[int], seed: int) -> int:
     test = next(iter(hidden.holders))
     without = {name: rows for name, rows in hidden.centers[test].items() if name != hidden.view}
     inner = Hidden(hidden.centers | {test: without}, (test,), hidden.view, hidden.centers[test][hidden.view])
-    errors = {q: float(((inner.truth - by_ours(inner, q, seed)[0]) ** 2).mean()) for q in tried}
+    errors = {q: float(((inner.truth - predict(inner, q, seed)[0]) ** 2).mean()) for q in tried}
     return min(errors, key=lambda q: errors[q])
 
 
@@ -148,10 +168,12 @@ class Task:
         hidden, seed = hide(data, self.view, self.fold, self.repeat), self.repeat
         few = [q for q in FEW if q < self.components] + [self.components]
         ours = {q: by_ours(hidden, q, seed) for q in few}
-        best = chosen(hidden, few, seed)
+        best, held = chosen(hidden, few, seed), chosen(hidden, few, seed, by_holders)
         found: list[tuple[str, float, Array, Array | None]] = [(OURS, q, *guess) for q, guess in ours.items()]
         found += [
             (CHOSEN, best, *ours[best]),
+            (HOLDERS, self.components, *by_holders(hidden, self.components, seed)),
+            (CHOSEN_HOLDERS, held, *by_holders(hidden, held, seed)),
             (MEAN, NONE, np.zeros_like(hidden.truth), None),  # 0 in these units
             ("ridge, each center alone", NONE, by_ridge(hidden), None),
             ("ridge, pooled rows", NONE, by_pooled_ridge(hidden), None),
@@ -212,7 +234,7 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(row: Mapping[Hashable, Any]) -> str:
-    return f"{OURS}, q = {row['q']:.0f}" if row["method"] == OURS else str(row["method"])
+    return f"{row['method']}, q = {row['q']:.0f}" if row["method"] in (OURS, HOLDERS) else str(row["method"])
 
 
 def markdown(table: pd.DataFrame) -> str:

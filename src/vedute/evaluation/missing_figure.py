@@ -7,7 +7,7 @@ import pandas as pd
 from vedute.evaluation.drawing import canvas, files, tidy
 from vedute.evaluation.missing import LEVEL, MEAN
 
-COLOURS = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#e69f00", "#d55e00", "#009e73")
+COLOURS = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#000000", "#882255", "#e69f00", "#d55e00", "#009e73")
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
@@ -15,9 +15,9 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     views = list(dict.fromkeys(table["view"]))
     methods = [name for name in dict.fromkeys(table["method"]) if name != MEAN]
     step = 0.84 / len(methods)
-    with canvas(6.2) as drawn:
+    with canvas(7.0) as drawn:
         explained, covered = drawn.subplots(2, 1, sharex=True, height_ratios=(1.5, 1.0))
-        for i, (method, colour) in enumerate(zip(methods, COLOURS, strict=False)):
+        for i, (method, colour) in enumerate(zip(methods, COLOURS[-len(methods) :], strict=True)):
             own = table[table["method"] == method].set_index("view").loc[views]
             x = [k - 0.42 + step * (i + 0.5) for k in range(len(views))]
             explained.bar(x, own["explained"], step * 0.92, yerr=own["explained_sd"], color=colour, label=method,
@@ -35,5 +35,5 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
         for axes in (explained, covered):
             tidy(axes)
         drawn.suptitle(title)
-        drawn.legend(*explained.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+        drawn.legend(*explained.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)

@@ -1,10 +1,11 @@
-"""How many components does WAIC ask for, and what error comes with them? The paper's table Latent_space on SD."""
+"""How many components does WAIC ask for, and what error comes with them? The paper's table Latent_space is on SD."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,24 +17,24 @@ from vedute.choice import select_components
 from vedute.core.params import Array
 from vedute.errors import ConvergenceWarning
 from vedute.evaluation.arms import ends_of
-from vedute.evaluation.experiments import SyntheticStudy
 from vedute.evaluation.folds import N_FOLDS, Dataset, Fold, deal, three_folds
 from vedute.evaluation.methods import Views
-from vedute.evaluation.runner import Line, each_fold, fold_key, kept_or_computed
+from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
 from vedute.federation.model import Model
 
 Ends = Mapping[str, tuple[Array, Array]]
 N_CENTERS = 3
 
 
-# The scaling of each preset: the paper's, and the one that leaves the noise of SD equal within a view, as in the model.
+# The scaling of each preset: the paper's, and the one that leaves noise equal within a view, as in SD and the model.
 VARIANTS = {"paper": "center-minmax", "default": "shared-view"}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One fold of SD with every number of components."""
+    """One fold with every number of components."""
 
+    name: str
     components: tuple[int, ...]
     repeat: int
     fold: int
@@ -41,10 +42,12 @@ class Trial:
     @property
     def file(self) -> str:
         """Where its result is kept."""
-        return f"selection-{self.components[0]}-{self.components[-1]}-r{self.repeat:03d}-f{self.fold}.json"
+        return f"{self.name}-{self.components[0]}-{self.components[-1]}-r{self.repeat:03d}-f{self.fold}.json"
 
 
 def run(
+    name: str,
+    source: Source,
     components: Sequence[int],
     repeats: int,
     out: Path,
@@ -52,13 +55,13 @@ def run(
     jobs: int = 1,
     on_fold: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """WAIC and errors for each number of components on each fold of SD (scenario IID, three centers)."""
-    trials = [Trial(tuple(components), repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
-    return each_fold(trials, _done, out, jobs=jobs, on_fold=on_fold)
+    """WAIC and errors for each number of components on each fold (scenario IID, three centers)."""
+    trials = [Trial(name, tuple(components), repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
+    return each_fold(trials, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
 
 
-def _done(folder: Path, trial: Trial) -> list[Line]:
-    data = SyntheticStudy().draw(trial.repeat)
+def _done(source: Source, folder: Path, trial: Trial) -> list[Line]:
+    data = source.draw(trial.repeat)
     return kept_or_computed(folder / trial.file, fold_key((trial, VARIANTS), data), lambda: compute(data, trial))
 
 
@@ -101,10 +104,11 @@ def _error(model: Model, tables: Sequence[Views], common: Ends | None) -> float:
     return float(np.mean(errors))
 
 
-def summary(lines: pd.DataFrame) -> pd.DataFrame:
+def summary(lines: pd.DataFrame, *, beside_paper: bool = True) -> pd.DataFrame:
     """Means over folds, how often each number was recommended, and the standardised difference to one fewer.
 
     That difference has the sum of both variances under its root; the paper prints their difference.
+    ``beside_paper`` is for SD, of which alone the paper has such a table.
     """
     grouped = lines.groupby(["preset", "components"], sort=False)
     found = grouped[["waic", "train_mae", "test_mae"]].mean().join(grouped["recommended"].sum())
@@ -114,6 +118,7 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
     found["waic_step"] = step / np.sqrt(both)
     with files("vedute.evaluation").joinpath("paper_latent_space.csv").open(encoding="utf-8") as file:
         printed = pd.read_csv(file).assign(preset="paper")
+    printed = printed if beside_paper else printed.iloc[:0]
     return found.reset_index().merge(printed, on=["preset", "components"], how="left", suffixes=("", "_paper"))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.evaluation.experiments import FixedStudy, fedprox, study
+from vedute.evaluation.experiments import study
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.runner import Experiment
 
@@ -42,11 +42,16 @@ CNP = OpenData("cnp", ("COGN", "QUEST", "T1W", "REST"), "group2", "site", 6, com
 HEART4 = OpenData("heart4", ("CLINIC", "EXERCISE"), "group", "site", 6, complete=False)
 
 
+def not_adni(name: str) -> str:
+    """What a reader has to be told."""
+    return NOT_ADNI.format(name=name)
+
+
 def adni_from_folder(folder: Path, *, rivals: bool = True) -> Experiment:
     """The experiment of table ADNI_2 on the open study that stands in for ADNI."""
     whole = read_folder(folder, CNP)
     data = complete_rows(whole)
-    remarks = (NOT_ADNI.format(name=CNP.name), COMPLETE.format(all=len(whole), kept=len(data)))
+    remarks = (not_adni(CNP.name), COMPLETE.format(all=len(whole), kept=len(data)))
     return study("adni", data, CNP.n_components, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
 
 
@@ -61,14 +66,8 @@ def adni_from_study(path: Path, *, rivals: bool = True) -> Experiment:
     data = complete_rows(whole)
     name = f"the study {loaded.name!r}"
     kept = COMPLETE.format(all=len(whole), kept=len(data))
-    remarks = (kept,) if "adni" in loaded.name.lower() else (NOT_ADNI.format(name=name), kept)
+    remarks = (kept,) if "adni" in loaded.name.lower() else (not_adni(name), kept)
     return study("adni", data, loaded.components or 6, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
-
-
-def fedprox_from_folder(folder: Path) -> Experiment:
-    """The experiment of table ADNI_fedprox on the open study that stands in for ADNI."""
-    data = complete_rows(read_folder(folder, CNP))
-    return fedprox(FixedStudy(data), CNP.n_components, "ADNI_fedprox", (NOT_ADNI.format(name=CNP.name),))
 
 
 def heart4(folder: Path, *, rivals: bool = True) -> Experiment:
