@@ -61,7 +61,7 @@ def test_heart4_deals_by_group_and_hospital_without_methods_that_need_complete_c
     experiment = heart4(write_folder(tmp_path / "heart4", ("CLINIC", "EXERCISE")))
     assert {s.dealing for s in experiment.settings} == {"IID", "G", "sites"}  # two views cannot lack their third
     assert all(arm.sees != "alone" for s in experiment.settings for arm in s.arms)
-    assert {s.part for s in experiment.settings} == {"ours", "linear"}  # auto-encoders need every cell
+    assert {s.part for s in experiment.settings} == {"ours", "linear", "dissected"}  # auto-encoders need every cell
 
 
 def test_a_study_file_gives_rows_groups_and_centers(tmp_path: Path) -> None:

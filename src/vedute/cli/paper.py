@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vedute.cli.options import FilePath
+from vedute.cli.paper_corrections import collapse
 from vedute.cli.paper_options import data_option, named_source, shared_options, shown
 from vedute.cli.paper_privacy import privacy
 from vedute.cli.paper_variability import missing, variability
@@ -84,6 +85,15 @@ def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None) -> Non
 
 
 @command.command()
+@shared_options
+def corrections(repeats: int, out: Path, jobs: int | None) -> None:
+    """Synthetic data, one scaling for all: what each correction of the default preset buys."""
+    from vedute.evaluation.experiments import corrections as experiment
+
+    conduct(experiment(), repeats, out, jobs)
+
+
+@command.command()
 @click.option("--components", default="2-15", show_default=True, metavar="RANGE", help="Numbers to try.")
 @shared_options
 @data_option
@@ -105,7 +115,7 @@ def selection(components: str, repeats: int, out: Path, jobs: int | None, data: 
         click.echo(str(out / f"{name}.{kind}"))
 
 
-for added in (privacy, variability, missing):
+for added in (privacy, variability, missing, collapse):
     command.add_command(added)
 
 

@@ -20,6 +20,13 @@ from vedute.evaluation.runner import Experiment, Setting, Source
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
 PROJECTED, ONE_NOISE, COMPLETE = ", projected", ", one noise", ", complete rows"  # what is undone, after its name
+# Each correction of the default preset, added to the paper's in turn; the default also has one start and one rotation.
+CORRECTED: dict[str, tuple[str, ...]] = {
+    PAPER: (),
+    f"{PAPER}, posterior variances": ("posterior_variances",),
+    f"{PAPER}, these and case mix": ("posterior_variances", "case_mix"),
+    f"{PAPER}, all corrections": ("posterior_variances", "case_mix", "spread"),
+}
 YARDSTICK = "PCA, pooled"
 PRIVATE = "DP-Fed-mv-PPCA, paper preset"
 VAE, MCVAE = "VAE", "mc-VAE"
@@ -123,6 +130,14 @@ def sd(*, rivals: bool = True) -> Experiment:
     """The paper's table SD_2."""
     blocks = [block for dealing, n in SCENARIOS for block in settings(5, dealing, n, rivals=rivals)]
     return Experiment("sd", SyntheticStudy(), tuple(blocks), "SD_2")
+
+
+def corrections() -> Experiment:
+    """SD with one scaling for all: what each correction buys."""
+    arms = [Arm(name, FedMvPPCA(5, "paper", corrections=added)) for name, added in CORRECTED.items()]
+    arms += [Arm(DEFAULT, FedMvPPCA(5)), Arm(YARDSTICK, PCA(5), "shared", "whole")]
+    blocks = [Setting(dealing, n, tuple(arms)) for dealing, n in SCENARIOS if n > 1]
+    return Experiment("corrections", SyntheticStudy(), tuple(blocks))
 
 
 def study(

@@ -76,7 +76,13 @@ class Task:
 
 def fold_key(task: object, data: Dataset) -> str:
     """A checksum of the version of the code, of what is to be done, and of the rows."""
-    rows = b"".join(view.tobytes() for view in data.views.values()) + "".join(map(str, data.groups)).encode()
+    return keyed(
+        task, b"".join(view.tobytes() for view in data.views.values()) + "".join(map(str, data.groups)).encode()
+    )
+
+
+def keyed(task: object, rows: bytes = b"") -> str:
+    """The same for what is to be done and the bytes of its rows, if it has any that the task does not name."""
     return sha256(f"{__version__} {task!r}".encode() + rows)
 
 

@@ -1,0 +1,100 @@
+"""Does a fit find how much centers differ? Draws of the model itself, where that is known.
+
+The paper plugs modes into variances: a mode is drawn towards the prior, so the variance between centers shrinks, so the
+prior draws harder, round after round. Each correction of the default preset is added to the paper's in turn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from vedute.core.params import Spreads
+from vedute.core.streams import stream
+from vedute.data.synthetic import make_hierarchical
+from vedute.errors import ConvergenceWarning, UserError
+from vedute.estimator import FederatedPPCA
+from vedute.evaluation.experiments import CORRECTED, DEFAULT
+from vedute.evaluation.runner import Line, each_fold, kept_or_computed, keyed
+
+SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
+COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100
+CASE_MIX = (0.0, 1.0)  # sd of the latent mean of a center's patients
+KEPT = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100)  # rounds to look at
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One draw, fitted by each variant."""
+
+    centers: int
+    case_mix: float
+    repeat: int
+
+    @property
+    def file(self) -> str:
+        """Where its result is kept."""
+        return f"collapse-{self.centers}-{self.case_mix:g}-r{self.repeat:03d}.json"
+
+
+def compute(trial: Trial) -> list[Line]:
+    """A line for each variant, view, parameter and round: the sd found, over the truth."""
+    seed = stream(trial.repeat, "collapse", trial.centers)
+    tables, _ = make_hierarchical(
+        trial.centers, SUBJECTS, n_components=COMPONENTS, sd_mu=SD["mu"], sd_W=SD["W"], tau=trial.case_mix,
+        random_state=seed,
+    )  # fmt: skip
+    about = {"centers": trial.centers, "case_mix": trial.case_mix, "repeat": trial.repeat}
+    found = []
+    with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
+        for name, corrections in {**CORRECTED, DEFAULT: None}.items():
+            ours = FederatedPPCA(COMPONENTS, rounds=ROUNDS, scaling=None, tol=1e-4, random_state=trial.repeat)
+            if corrections is not None:
+                ours.set_params(preset="paper", tol=None, **dict.fromkeys(corrections, True))
+            history = ours.fit(tables).history_
+            for view in history[0]["spreads"]:
+                for i, parameter in enumerate(SD):
+                    for round_ in KEPT:
+                        spreads: Spreads = history[min(round_, len(history)) - 1]["spreads"][view]
+                        at = {"view": view, "parameter": parameter, "round": round_}
+                        found.append(about | {"method": name} | at | {"ratio": spreads[i] / SD[parameter]})
+    return found
+
+
+def run(repeats: int, out: Path, *, jobs: int = 1, on_fold: Callable[[int, int], None] | None = None) -> pd.DataFrame:
+    """All draws: few and many centers, with the same patients or others."""
+    if repeats < 1:
+        raise UserError(f"repeats={repeats}: must be at least 1")
+    trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in range(repeats)]
+    return each_fold(trials, _done, out, jobs=jobs, on_fold=on_fold)
+
+
+def _done(folder: Path, trial: Trial) -> list[Line]:
+    key = keyed((trial, SD, SUBJECTS, COMPONENTS, ROUNDS, KEPT, CORRECTED))
+    return kept_or_computed(folder / trial.file, key, lambda: compute(trial))
+
+
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """After the last round: quartiles over draws and views of what was found over the truth."""
+    last = lines[lines["round"] == lines["round"].max()]
+    grouped = last.groupby(["centers", "case_mix", "method", "parameter"], sort=False)["ratio"]
+    found = pd.DataFrame({"low": grouped.quantile(0.25), "median": grouped.median(), "high": grouped.quantile(0.75)})
+    return found.reset_index()
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """One line for each number of centers, case mix and variant."""
+    head = ["centers", "sd of the case mix", "method", *(f"sd of {name}, found / true" for name in SD)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for (n, tau, method), rows in table.groupby(["centers", "case_mix", "method"], sort=False):
+        own = rows.set_index("parameter")
+        cells = [str(n), f"{tau:g}", str(method)]
+        cells += [f"{own.at[p, 'median']:.3f} ({own.at[p, 'low']:.3f} to {own.at[p, 'high']:.3f})" for p in SD]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,36 @@
+"""The figure of the collapse: the spread between centers that each variant finds, round by round."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from vedute.evaluation.collapse import SD
+from vedute.evaluation.drawing import canvas, files, tidy
+from vedute.evaluation.figures import COLOURS
+
+SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
+
+
+def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
+    """PNG and SVG: a row for each parameter, a column for each number of centers and case mix."""
+    columns = list(dict.fromkeys(zip(lines["centers"], lines["case_mix"], strict=True)))
+    methods = list(dict.fromkeys(lines["method"]))
+    with canvas(5.6) as drawn:
+        panels = drawn.subplots(len(SD), len(columns), squeeze=False, sharex=True, sharey="row")
+        for own, (n, tau) in zip(panels.T, columns, strict=True):
+            own[0].set_title(
+                f"{n} centers,\n" + (f"case mix of sd {tau:g}" if tau else "the same patients"), fontsize=9
+            )
+            for axes, parameter in zip(own, SD, strict=True):
+                part = lines[(lines["centers"] == n) & (lines["case_mix"] == tau) & (lines["parameter"] == parameter)]
+                for method, colour in zip(methods, (COLOURS[2], *COLOURS[4:7], COLOURS[0]), strict=True):
+                    middle = part[part["method"] == method].groupby("round")["ratio"].median()
+                    axes.loglog(middle.index, middle, color=colour, marker="o", markersize=3, label=method)
+                axes.axhline(1.0, color="0.3", linestyle=":", linewidth=1.0)
+                axes.set_xlabel("round")
+                tidy(axes)
+        for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
+            axes.set_ylabel(f"{sign}, found / true\n(median over draws and views)")
+        drawn.suptitle(title)
+        drawn.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        return files(drawn)
