@@ -20,6 +20,7 @@ from vedute.data.synthetic import make_hierarchical
 from vedute.errors import ConvergenceWarning, UserError
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.experiments import CORRECTED, DEFAULT
+from vedute.evaluation.methods import unit_ranges
 from vedute.evaluation.runner import Line, each_fold, kept_or_computed, keyed
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
@@ -54,10 +55,10 @@ def compute(trial: Trial) -> list[Line]:
     with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
         for name, corrections in {**CORRECTED, DEFAULT: None}.items():
-            ours = FederatedPPCA(COMPONENTS, rounds=ROUNDS, scaling=None, tol=1e-4, random_state=trial.repeat)
+            ours = FederatedPPCA(COMPONENTS, rounds=ROUNDS, scaling="declared", tol=1e-4, random_state=trial.repeat)
             if corrections is not None:
                 ours.set_params(preset="paper", tol=None, **dict.fromkeys(corrections, True))
-            history = ours.fit(tables).history_
+            history = ours.fit(tables, ranges=unit_ranges(tables)).history_  # in the units of the truth
             for view in history[0]["spreads"]:
                 for i, parameter in enumerate(SD):
                     for round_ in KEPT:

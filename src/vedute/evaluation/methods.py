@@ -12,6 +12,7 @@ import numpy as np
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.core.predict import Emission, posterior, predicted
+from vedute.data.scaling import Ranges
 from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 from vedute.privacy.policies import PaperPrivacy
@@ -86,9 +87,9 @@ class FedMvPPCA:
         """Fit all rounds; the paper preset has no other end."""
         estimator: Any = FederatedPPCA(
             self.n_components, preset=self.preset, rounds=self.rounds, first_iterations=self.first_iterations,
-            scaling=None, tol=None if self.preset == "paper" else self.tol, random_state=seed,
+            scaling="declared", tol=None if self.preset == "paper" else self.tol, random_state=seed,
         )  # fmt: skip
-        return _fitted(estimator.set_params(**dict.fromkeys(self.corrections, True)), centers)
+        return _fitted(estimator.set_params(**dict.fromkeys(self.corrections, True)), centers, unit_ranges(centers))
 
 
 @dataclass(frozen=True)
@@ -110,12 +111,21 @@ class DPFedMvPPCA:
         return _fitted(estimator, centers)
 
 
-def _fitted(estimator: Any, centers: Centers) -> Projection:
+def _fitted(estimator: Any, centers: Centers, ranges: Ranges | None = None) -> Projection:
     with warnings.catch_warnings():
         for expected in (ConvergenceWarning, DataWarning):  # rounds and rows are those of the protocol
             warnings.simplefilter("ignore", expected)
-        fitted = estimator.fit(centers)
+        fitted = estimator.fit(centers, ranges=ranges)
     return Projection(fitted.model_.emission(None))
+
+
+def unit_ranges(centers: Centers) -> Ranges:
+    """Ranges from 0 to 1: tells a fit that its rows are scaled already.
+
+    Without a scaling it would leave out the weak prior of the noise in round 1, which is made for scaled rows.
+    """
+    layout = common_layout(centers)
+    return {name: np.tile([0.0, 1.0], (d, 1)) for name, d in zip(layout.names, layout.sizes, strict=True)}
 
 
 def common_layout(centers: Centers) -> Layout:
