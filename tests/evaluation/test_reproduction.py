@@ -13,7 +13,8 @@ from vedute.cli.app import run as run_command
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import DEFAULT, PAPER, YARDSTICK, sd
-from vedute.evaluation.reproduction import page, ratios
+from vedute.evaluation.page_parts import ratios
+from vedute.evaluation.reproduction import page
 from vedute.evaluation.runner import Task, compute
 from vedute.evaluation.studies import adni_from_study
 from vedute.evaluation.tables import gaps, summary

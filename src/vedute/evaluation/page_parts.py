@@ -1,0 +1,53 @@
+"""What the parts of the page on reproduction have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+
+def rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    listed = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in listed)
+
+
+def times(lines: pd.DataFrame) -> str:
+    """How often an experiment was repeated."""
+    return f"{lines['repeat'].nunique()} x {lines['fold'].nunique()}-fold"
+
+
+def means(lines: pd.DataFrame, metric: str, scaling: str = "shared") -> pd.DataFrame:
+    """Mean over folds of each method (columns) in each scenario and number of centers."""
+    own = lines[lines["scaling"] == scaling]
+    found = own.groupby(["scenario", "centers", "method"], sort=False)[metric].mean().unstack("method")
+    places = list(dict.fromkeys(zip(own["scenario"], own["centers"], strict=True)))
+    return found.loc[places, list(dict.fromkeys(own["method"]))]
+
+
+def value(table: pd.DataFrame, scenario: str, centers: int, method: str) -> float:
+    """One cell of such a table."""
+    found: Any = table.at[(scenario, centers), method]
+    return float(found)
+
+
+def ratios(lines: pd.DataFrame, yardstick: str) -> pd.DataFrame:
+    """Mean test error with one scaling for all, of each method (columns) over that of one of them."""
+    error = means(lines, "test_mae")
+    return error.div(error[yardstick], axis=0).drop(columns=yardstick)
+
+
+def placed(values: pd.DataFrame, form: str = ".3f") -> str:
+    """A table with a line for each scenario and number of centers."""
+    body = [
+        [str(scenario), str(n), *("" if value != value else format(value, form) for value in row)]
+        for (scenario, n), row in zip(values.index.to_list(), values.to_numpy().tolist(), strict=True)
+    ]
+    return rows(["scenario", "centers", *map(str, values.columns)], body)
+
+
+def at_sites(values: pd.Series[float]) -> float:
+    """The value with the true centers."""
+    return float(values.xs("sites", level="scenario").iloc[0])
