@@ -13,7 +13,7 @@ from vedute.estimator import FederatedPPCA
 from vedute.evaluation.arms import Arm, scaled, scores
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.folds import Dataset, deal, three_folds
-from vedute.evaluation.methods import FedMvPPCA, Projection
+from vedute.evaluation.methods import FedMvPPCA, OwnParameters, Projection
 from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, mean_error
 
 
@@ -30,7 +30,7 @@ def test_error_is_the_mean_over_observed_entries_of_known_views() -> None:
     rows = {"a": np.array([[1.5, np.nan], [1.0, 5.0]]), "unknown": np.full((2, 1), 99.0)}
     assert mean_absolute_error(nothing, rows) == pytest.approx((0.5 + 0.0 + 3.0) / 3)
     other = {"a": np.array([[2.0, 3.0]])}
-    assert mean_error(nothing, [rows, other]) == pytest.approx(((3.5 / 3) + 1.0) / 2)  # centers count alike
+    assert mean_error(nothing, {"x": rows, "y": other}) == pytest.approx(((3.5 / 3) + 1.0) / 2)  # centers count alike
 
 
 def test_accuracy_is_learnt_on_train_and_scored_on_test() -> None:
@@ -78,6 +78,37 @@ def test_sites_are_centers_and_rows_keep_their_groups(data: Dataset) -> None:
     assert list(fold.centers) == ["x", "y"]
     with pytest.raises(UserError, match="no column of sites"):
         deal(Dataset(data.views, data.groups), train, test, "sites", 0, 0)
+
+
+def test_known_sites_deal_the_test_rows_too_and_small_sites_may_have_none(data: Dataset) -> None:
+    train, test = three_folds(data, 0)[1]
+    sites = np.where(np.arange(120) == train[0], "lone", np.where(np.arange(120) == test[0], "new", data.sites))
+    fold = deal(Dataset(data.views, data.groups, sites), train, test, "known sites", 0, 0)
+    assert list(fold.centers) == ["lone", "x", "y"]
+    assert list(fold.test) == ["new", "x", "y"]
+    for name, views in fold.test.items():
+        own = test[sites[test] == name]
+        np.testing.assert_array_equal(views["view2"], data.views["view2"][own])
+        np.testing.assert_array_equal(fold.test_groups[name], data.groups[own])
+
+
+def test_rows_of_known_sites_are_placed_by_their_own_parameters(data: Dataset) -> None:
+    """Sites whose instruments differ: their own parameters tell, the global ones cannot; a new site has only these."""
+    moved = {name: rows + 8.0 * (data.sites == "y")[:, None] for name, rows in data.views.items()}
+    train, test = three_folds(data, 0)[0]
+    sites = np.where(np.arange(120) == test[0], "new", data.sites)
+    fold = deal(Dataset(moved, data.groups, sites), train, test, "known sites", 0, 0)
+    arms = [Arm("", OwnParameters(FedMvPPCA(2))), Arm("", FedMvPPCA(2))]
+    own, typical = scores(arms, fold, 3)
+    assert own.test_mae < 0.9 * typical.test_mae
+    assert own.train_mae < 0.9 * typical.train_mae
+    centers, rows = scaled(fold.centers, fold.test, "shared")
+    model = FedMvPPCA(2).model(centers, 3)
+    each = {name: Projection(model.emission(None if name == "new" else name)) for name in rows}
+    assert own.test_mae == pytest.approx(np.mean([mean_absolute_error(each[name], rows[name]) for name in rows]))
+    latent = [np.concatenate([each[n].latent(part[n]) for n in part]) for part in (centers, rows)]
+    groups = [np.concatenate(list(part.values())) for part in (fold.groups, fold.test_groups)]
+    assert own.accuracy == latent_accuracy(latent[0], groups[0], latent[1], groups[1])
 
 
 def test_scaling_is_by_each_table_itself_or_by_the_train_rows() -> None:

@@ -54,12 +54,12 @@ def test_the_stand_in_says_that_it_is_not_adni(tmp_path: Path) -> None:
     assert experiment.remarks[0].startswith("This is not ADNI")
     assert "Of 90 subjects the 88" in experiment.remarks[1]
     dealt = [(s.dealing, s.centers) for s in experiment.settings if s.part == "ours"]
-    assert dealt == [*experiments.SCENARIOS, experiments.SITES]
+    assert dealt == [*experiments.SCENARIOS, experiments.SITES, experiments.KNOWN]
 
 
 def test_heart4_deals_by_group_and_hospital_without_methods_that_need_complete_centers(tmp_path: Path) -> None:
     experiment = heart4(write_folder(tmp_path / "heart4", ("CLINIC", "EXERCISE")))
-    assert {s.dealing for s in experiment.settings} == {"IID", "G", "sites"}  # two views cannot lack their third
+    assert {s.dealing for s in experiment.settings} == {"IID", "G", "sites", "known sites"}  # nobody lacks a third view
     assert all(arm.sees != "alone" for s in experiment.settings for arm in s.arms)
     assert {s.part for s in experiment.settings} == {"ours", "linear", "dissected"}  # auto-encoders need every cell
 
@@ -99,6 +99,10 @@ def test_adni_command_runs_on_a_folder(
     text = (tmp_path / "out" / "adni.md").read_text()
     assert "This is not ADNI" in text
     lines = pd.read_csv(tmp_path / "out" / "adni.csv")
-    assert set(zip(lines["scenario"], lines["centers"], strict=True)) == {("IID", 1), ("sites", 2)}
+    assert set(zip(lines["scenario"], lines["centers"], strict=True)) == {
+        ("IID", 1),
+        ("sites", 2),
+        ("known sites", 2),
+    }
     error = lines[lines["scaling"] == "shared"].groupby("method")["test_mae"].mean()
     assert error[experiments.DEFAULT] < 1.1 * error[experiments.YARDSTICK]

@@ -12,7 +12,7 @@ from vedute.core.params import Array
 from vedute.evaluation.baselines.autoencoders import Autoencoder, fit_together
 from vedute.evaluation.folds import Fold
 from vedute.evaluation.methods import Centers, Fitted, Method, Views
-from vedute.evaluation.metrics import Labels, latent_accuracy, mean_error
+from vedute.evaluation.metrics import Labels, at, latent_accuracy, mean_error
 
 Scaling = Literal["per center", "per center, test as one", "shared"]
 Sees = Literal["centers", "whole", "alone"]
@@ -136,14 +136,18 @@ def _minmax(views: Views, ends: Mapping[str, tuple[Array, Array]]) -> dict[str, 
 def score(fitted: Fitted, centers: Centers, test: Centers, fold: Fold) -> Score:
     """What a fitted method scores on the scaled rows of a fold."""
     return Score(
-        mean_error(fitted, list(centers.values())),
-        mean_error(fitted, list(test.values())),
+        mean_error(fitted, centers),
+        mean_error(fitted, test),
         latent_accuracy(*_placed(fitted, centers, fold.groups), *_placed(fitted, test, fold.test_groups)),
     )
 
 
 def _placed(fitted: Fitted, tables: Centers, groups: Mapping[str, Labels]) -> tuple[Array, Labels]:
     """Latent means of the rows of all tables, and their groups."""
-    known = [{view: rows for view, rows in views.items() if view in fitted.views} for views in tables.values()]
-    latent = np.concatenate([fitted.latent(views) for views in known])
+    latent = np.concatenate(
+        [
+            at(fitted, name).latent({view: rows for view, rows in views.items() if view in fitted.views})
+            for name, views in tables.items()
+        ]
+    )
     return latent, np.concatenate([groups[name] for name in tables])

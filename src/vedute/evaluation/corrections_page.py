@@ -23,6 +23,7 @@ def section(folder: Path) -> str:
     shrunk = draws[(draws["round"] == draws["round"].max()) & (draws["parameter"] == "W")]
     lost = shrunk.assign(lost=shrunk["ratio"] < 0.01).groupby("method", sort=False)["lost"].mean()
     worst = ratio.max()
+    _, variances, mixed, corrected = CORRECTED
     return f"""## Variances that collapse, and what each correction buys
 
 The paper says that the standard deviations of its global parameters "converge, as expected, indicating harmonization".
@@ -36,12 +37,14 @@ patients that differ by center (case mix).
 With the paper preset the standard deviation of W is below a hundredth of the truth in {lost[PAPER]:.0%} of all views
 and draws, where it has no meaning but its floor, and elsewhere mostly too large: every center starts from a rotation of
 its own, and if they have not met before the variance is gone, the difference of rotations stays for good. With the
-posterior variances it is so in {lost[list(CORRECTED)[1]]:.0%}, with the default preset in {lost[DEFAULT]:.0%}. Case mix
+posterior variances it is so in {lost[variances]:.0%}, with the default preset in {lost[DEFAULT]:.0%}. Case mix
 that the model does not know of is taken for spread of the means. Median over draws and views, and quartiles:
 
 {collapse.markdown(table)}
 On SD ({times(lines)}, one scaling for all), test error over that of PCA which saw all rows and views. At worst it is
-{worst[PAPER]:.2f} with the paper preset, {worst[list(CORRECTED)[-1]]:.2f} with all three corrections, and
-{worst[DEFAULT]:.2f} with the default preset, which also starts all centers alike and turns them towards each other:
+{worst[PAPER]:.2f} with the paper preset, {worst[variances]:.2f} with the posterior variances, {worst[mixed]:.2f} with
+these and the case mix, {worst[corrected]:.2f} with all three corrections, and {worst[DEFAULT]:.2f} with the default
+preset, which also starts all centers alike and turns them towards each other. Where groups are apart (G, G/K) it is the
+case mix that mends the error: without it the shift between groups has to be a difference of means and loadings.
 
 {placed(ratio)}"""

@@ -14,7 +14,7 @@ from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, 
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.dissection import CompleteRows, OneNoise, Projected
 from vedute.evaluation.folds import Dataset, Dealing
-from vedute.evaluation.methods import DPFedMvPPCA, FedMvPPCA
+from vedute.evaluation.methods import DPFedMvPPCA, FedMvPPCA, OwnParameters
 from vedute.evaluation.runner import Experiment, Setting, Source
 
 PAPER = "Fed-mv-PPCA, paper preset"
@@ -41,6 +41,7 @@ SCENARIOS: tuple[tuple[Dealing, int], ...] = (
     ("IID", 1), ("IID", 3), ("IID", 6), ("G", 3), ("G", 6), ("K", 3), ("K", 6), ("G/K", 3), ("G/K", 6),
 )  # fmt: skip
 SITES: tuple[Dealing, int] = ("sites", 0)
+KNOWN: tuple[Dealing, int] = ("known sites", 0)
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,9 @@ def study(
         dealings = (*dealings, SITES)
     complete = not any(np.isnan(rows).any() for rows in data.views.values())
     blocks = [b for dealing, n in dealings for b in settings(q, dealing, n, rivals=rivals, complete=complete)]
+    if data.sites is not None:
+        own = Arm(DEFAULT, OwnParameters(FedMvPPCA(q)))
+        blocks.append(Setting(*KNOWN, (own, Arm(YARDSTICK, PCA(q), "shared", "whole"))))
     if rivals:  # once, where all rows are one center
         blocks.append(Setting(*SCENARIOS[0], dissected(q, complete=complete), "dissected"))
     return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))

@@ -16,7 +16,8 @@ from vedute.errors import UserError
 from vedute.evaluation.metrics import Labels
 
 Rows = NDArray[np.intp]
-Dealing = Literal["IID", "G", "K", "G/K", "sites"]  # "sites": the centers that the data really come from
+# "sites": the centers that the data really come from; "known sites": those of the test rows are known as well
+Dealing = Literal["IID", "G", "K", "G/K", "sites", "known sites"]
 N_FOLDS = 3
 
 
@@ -39,7 +40,7 @@ class Fold:
     centers: Mapping[str, Mapping[str, Array]]
     whole: Mapping[str, Mapping[str, Array]]  # the same rows with all views, as if none were taken away
     groups: Mapping[str, Labels]
-    test: Mapping[str, Mapping[str, Array]]  # one part; in the scenarios K three, which miss views as the centers do
+    test: Mapping[str, Mapping[str, Array]]  # one part; three in K, which miss views as the centers do; or known sites
     test_groups: Mapping[str, Labels]
 
 
@@ -64,7 +65,7 @@ def deal(data: Dataset, train: Rows, test: Rows, dealing: Dealing, n_centers: in
     rng = stream(seed, "deal", dealing, n_centers)
     kept = {name: rows[train] for name, rows in data.views.items()}
     unseen = {name: rows[test] for name, rows in data.views.items()}
-    if dealing == "sites":
+    if dealing == "sites" or dealing == "known sites":
         parts = dict(_by_site(data, train))
         centers = _taken(kept, parts)
     else:
@@ -72,6 +73,9 @@ def deal(data: Dataset, train: Rows, test: Rows, dealing: Dealing, n_centers: in
     pieces, places = {"test": unseen}, {"test": np.arange(len(test))}
     if dealing == "K" or dealing == "G/K":
         pieces, places = split(unseen, data.groups[test], 3, dealing, rng)
+    elif dealing == "known sites":
+        places = dict(_by_site(data, test))
+        pieces = _taken(unseen, places)
     return Fold(
         {name: _seen(views) for name, views in centers.items()},
         _taken(kept, parts),
@@ -85,11 +89,11 @@ def _taken(views: Mapping[str, Array], parts: Mapping[str, Rows]) -> dict[str, d
     return {name: {view: rows[own] for view, rows in views.items()} for name, own in parts.items()}
 
 
-def _by_site(data: Dataset, train: Rows) -> Iterator[tuple[str, Rows]]:
+def _by_site(data: Dataset, rows: Rows) -> Iterator[tuple[str, Rows]]:
     if data.sites is None:
         raise UserError("the study has no column of sites; deal its rows by IID, G, K or G/K")
-    for site in np.unique(data.sites).tolist():
-        yield str(site), np.flatnonzero(data.sites[train] == site)
+    for site in np.unique(data.sites[rows]).tolist():  # a small site may have none of them
+        yield str(site), np.flatnonzero(data.sites[rows] == site)
 
 
 def _seen(views: Mapping[str, Any]) -> dict[str, Array]:

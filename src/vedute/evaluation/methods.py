@@ -15,6 +15,7 @@ from vedute.core.predict import Emission, posterior, predicted
 from vedute.data.scaling import Ranges
 from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
+from vedute.federation.model import Model
 from vedute.privacy.policies import PaperPrivacy
 
 Views = Mapping[str, Array]
@@ -65,6 +66,17 @@ class Projection:
         return {name: values[:, layout.slices[name]] for name in views}
 
 
+@dataclass(frozen=True)
+class ByCenter(Projection):
+    """The same for rows whose center is known: by its own parameters, or the global ones if it was not in the fit."""
+
+    centers: Mapping[str, Emission]
+
+    def of(self, center: str) -> Projection:
+        """What places the rows of a center."""
+        return Projection(self.centers.get(center, self.emission))
+
+
 class Linear(Protocol):
     """A method whose fit is a linear Gaussian model."""
 
@@ -85,11 +97,27 @@ class FedMvPPCA:
 
     def fit(self, centers: Centers, seed: int) -> Projection:
         """Fit all rounds; the paper preset has no other end."""
+        return Projection(self.model(centers, seed).emission(None))
+
+    def model(self, centers: Centers, seed: int) -> Model:
+        """Everything that was learnt."""
         estimator: Any = FederatedPPCA(
             self.n_components, preset=self.preset, rounds=self.rounds, first_iterations=self.first_iterations,
             scaling="declared", tol=None if self.preset == "paper" else self.tol, random_state=seed,
         )  # fmt: skip
         return _fitted(estimator.set_params(**dict.fromkeys(self.corrections, True)), centers, unit_ranges(centers))
+
+
+@dataclass(frozen=True)
+class OwnParameters:
+    """Our model, judged by the parameters of the centers, of which each places its own rows."""
+
+    method: FedMvPPCA
+
+    def fit(self, centers: Centers, seed: int) -> ByCenter:
+        """Fit, and keep the parameters of every center."""
+        model = self.method.model(centers, seed)
+        return ByCenter(model.emission(None), {name: model.emission(name) for name in centers})
 
 
 @dataclass(frozen=True)
@@ -108,15 +136,15 @@ class DPFedMvPPCA:
             self.n_components, preset="paper", rounds=100, tol=None, random_state=seed, privacy=policy,
             scaling="center-minmax",  # leaves rows that are scaled already as they are
         )  # fmt: skip
-        return _fitted(estimator, centers)
+        return Projection(_fitted(estimator, centers).emission(None))
 
 
-def _fitted(estimator: Any, centers: Centers, ranges: Ranges | None = None) -> Projection:
+def _fitted(estimator: Any, centers: Centers, ranges: Ranges | None = None) -> Model:
     with warnings.catch_warnings():
         for expected in (ConvergenceWarning, DataWarning):  # rounds and rows are those of the protocol
             warnings.simplefilter("ignore", expected)
-        fitted = estimator.fit(centers, ranges=ranges)
-    return Projection(fitted.model_.emission(None))
+        found: Model = estimator.fit(centers, ranges=ranges).model_
+    return found
 
 
 def unit_ranges(centers: Centers) -> Ranges:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vedute.core.params import Array
-from vedute.evaluation.methods import Fitted, Views
+from vedute.evaluation.methods import ByCenter, Centers, Fitted, Views
 
 Labels = NDArray[Any]
 
@@ -22,9 +21,14 @@ def mean_absolute_error(fitted: Fitted, views: Views) -> float:
     return float(np.nanmean(gaps))
 
 
-def mean_error(fitted: Fitted, tables: Sequence[Views]) -> float:
+def mean_error(fitted: Fitted, tables: Centers) -> float:
     """The unweighted mean over centers, or over parts of the test rows, as the paper has it."""
-    return float(np.mean([mean_absolute_error(fitted, views) for views in tables]))
+    return float(np.mean([mean_absolute_error(at(fitted, name), views) for name, views in tables.items()]))
+
+
+def at(fitted: Fitted, center: str) -> Fitted:
+    """What is to place the rows of a center."""
+    return fitted.of(center) if isinstance(fitted, ByCenter) else fitted
 
 
 def latent_accuracy(train: Array, train_groups: Labels, test: Array, test_groups: Labels) -> float:

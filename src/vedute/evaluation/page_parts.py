@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,6 +49,16 @@ def placed(values: pd.DataFrame, form: str = ".3f") -> str:
     return rows(["scenario", "centers", *map(str, values.columns)], body)
 
 
-def at_sites(values: pd.Series[float]) -> float:
+def at_sites(values: pd.Series[float], scenario: str = "sites") -> float:
     """The value with the true centers."""
-    return float(values.xs("sites", level="scenario").iloc[0])
+    return float(values.xs(scenario, level="scenario").iloc[0])
+
+
+def filled(text: str) -> str:
+    """Paragraphs wrapped again, which computed numbers have made uneven; tables, lists and headings as they are."""
+    return "\n\n".join(
+        block
+        if block.startswith(("|", "#", "*", "!"))
+        else textwrap.fill(" ".join(block.split()), 120, break_on_hyphens=False)
+        for block in text.split("\n\n")
+    )

@@ -132,7 +132,7 @@ def _mean_alone(fold: Fold, scaling: Scaling) -> Line:
     mean = np.mean([side_by_side(views, layout).mean(axis=0) for views in centers.values()], axis=0)
     flat = Projection(Emission(layout, mean, np.zeros((layout.total, 1)), np.ones(layout.total), np.zeros(1), 1.0))
     tables = {"train_mae": centers, "test_mae": test}
-    found = {metric: mean_error(flat, list(tables[metric].values())) for metric in tables}
+    found = {metric: mean_error(flat, tables[metric]) for metric in tables}
     return {"sweep": "mean", "policy": NONE, "scaling": scaling} | found
 
 
