@@ -180,7 +180,7 @@ def test_a_rewritten_chain_does_not_fit_its_head(tmp_path: Path) -> None:
     for record in records:
         record = {name: value for name, value in record.items() if name not in ("hash", "previous")}
         record["forged"] = True
-        forged = forged.plus(forged.sealed(record))
+        forged = chain.Chain((*forged.records, forged.sealed(record)))
     path.write_bytes(b"".join(chain.line(record) for record in forged.records))
     with pytest.raises(UserError, match="head knows"):
         Ledger("nice", "data", path)

@@ -62,7 +62,7 @@ def rounds(
     """Send the prior out, add what comes back, take the master's step; until it settles or the rounds run out."""
     ordered = sorted(centers, key=lambda center: center.name)
     progress = resume or Progress(start)
-    work = [Group(tuple(group), None if group[0].rotation else stack(group)) for group in groups(ordered, plan)]
+    work = grouped(ordered, plan)
     travels = (0, 0)
     with one_blas_thread(), ThreadPoolExecutor(workers(threads)) as pool:
         for r in range(len(progress.history) + 1, n_rounds + 1):
@@ -110,6 +110,11 @@ class Group:
         rows, features = (int(size) for size in self.centers[0].statistics.factor.shape)
         patterns = len(self.centers[0].statistics.n)
         return len(self.centers) * (rows * features + patterns * q * q * features) * q
+
+
+def grouped(centers: Sequence[Center], plan: Plan) -> list[Group]:
+    """Centers that are alike together, their statistics stacked once for all rounds."""
+    return [Group(tuple(alike), None if alike[0].rotation else stack(alike)) for alike in groups(centers, plan)]
 
 
 def local_steps(

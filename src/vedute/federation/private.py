@@ -28,10 +28,10 @@ from vedute.core.stats import Accumulator, Statistics
 from vedute.data.scaling import Ranges as Bounds
 from vedute.data.study import Folding, Study
 from vedute.errors import BreakdownError, DataWarning, UserError
-from vedute.federation.center import Plan, groups, run_round
+from vedute.federation.center import Plan, run_round
 from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run
 from vedute.federation.inspection import inspect_centers
-from vedute.federation.loop import Progress, Record, nbytes
+from vedute.federation.loop import Progress, Record, grouped, nbytes
 from vedute.federation.model import Model
 from vedute.federation.settings import Settings
 from vedute.privacy.center_level import center_contribution
@@ -316,13 +316,14 @@ def private_rounds(
     """
     held = {center.name: center.statistics.layout.names for center in ready.centers}
     plan = private_plan(settings)
+    work = grouped(ready.centers, plan)
     progress = Progress(private_start(ready.layout, ready.start, settings, policy))
     for r in range(1, settings.rounds + 1):
         began = perf_counter()
         releases = {}
         with _explained(policy, len(held), r):
-            for alike in groups(ready.centers, plan):
-                run_round(alike, progress.prior, plan, r)
+            for group in work:
+                run_round(group.centers, progress.prior, plan, r, bunch=group.bunch)
         for center in ready.centers:
             noise = noise_source(policy.seed, center.name)
             with _explained(policy, len(held), r):

@@ -27,7 +27,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chain:
-    """Verified records, and where in the file they end."""
+    """Verified records, and where in the file they end, if they are in one."""
 
     records: tuple[Record, ...] = ()
     end: int = 0
@@ -41,10 +41,6 @@ class Chain:
         """The record as the next link."""
         linked = {**record, "previous": self.last}
         return {**linked, "hash": _hash(linked)}
-
-    def plus(self, sealed: Record) -> Chain:
-        """The chain with one more link."""
-        return Chain((*self.records, sealed), self.end + len(line(sealed)))
 
 
 def line(record: Record) -> bytes:
@@ -87,11 +83,12 @@ def exclusive(path: Path) -> Iterator[None]:
 def append(path: Path, chain: Chain, record: Record) -> Chain:
     """Add one record, on disk when this returns; call it within ``exclusive``."""
     sealed = chain.sealed(record)
+    text = line(sealed)
     with open(path, "ab") as file:
         file.truncate(chain.end)
-        file.write(line(sealed))
+        file.write(text)
         _to_disk(file)
-    longer = chain.plus(sealed)
+    longer = Chain((*chain.records, sealed), chain.end + len(text))
     _write_head(path, longer)
     return longer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from vedute.errors import UserError
@@ -90,7 +90,7 @@ def to_json(event: Event) -> dict[str, Any]:
     """The event as plain JSON values, with its kind by name."""
     if isinstance(event, Composed):
         return {"kind": "Composed", "events": [to_json(e) for e in event.events], "count": event.count}
-    return {"kind": type(event).__name__, **asdict(event)}
+    return {"kind": type(event).__name__, **vars(event)}
 
 
 def from_json(record: Mapping[str, Any]) -> Event:

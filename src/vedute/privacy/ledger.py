@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,19 +43,23 @@ class Ledger:
     def __init__(self, center: str, data: str, path: Path | None = None) -> None:
         self.center, self.data, self.path = center, data, path
         self._chain = chain.Chain()
-        self._decoded: dict[str, Entry] = {}  # by the hash of the record, or each release would decode all before it
+        self._known: tuple[str, tuple[Entry, ...]] = ("", ())  # decoded before, and the hash of the last: it fixes all
         self._refresh()  # a damaged ledger is met at once, not after the training
 
     def entries(self) -> tuple[Entry, ...]:
         """Every release so far, oldest first."""
         self._refresh()
         records = self._chain.records[1:]
-        self._decoded |= {r["hash"]: _entry(r) for r in records if r["hash"] not in self._decoded}
-        return tuple(self._decoded[record["hash"]] for record in records)
+        last, known = self._known
+        if known and (len(records) < len(known) or records[len(known) - 1]["hash"] != last):
+            known = ()  # another file lies where this ledger was
+        entries = (*known, *map(_entry, records[len(known) :]))
+        self._known = (self._chain.last, entries)
+        return entries
 
     def events(self) -> tuple[Event, ...]:
         """What was ever released, as events."""
-        return _events(self.entries())
+        return tuple(_events(self.entries()))
 
     def spent(self, delta: float, relation: str, nominal: bool = False) -> float:
         """The total eps at ``delta``; infinite where something left unprotected or with seeded noise."""
@@ -75,12 +79,15 @@ class Ledger:
                 if (entry.key, entry.question) == (key, question):
                     return entry.release
             fresh = make()
-            events = (*_events(entries), *fresh.events)
-            spent: float | None = None if protected(events, relation) else math.inf
-            if budget is not None:
-                self._refuse_overspending(_events(entries), fresh, budget, relation)
-                spent = spent_epsilon(events, budget.delta, relation)
-            self._append(_line(key, question, fresh, budget, relation, spent))
+            after = (*entries, Entry(key, question, datetime.now(UTC).isoformat(timespec="seconds"), fresh))
+            spent: float | None
+            if budget is None:
+                spent = None if protected(_events(after), relation) else math.inf
+            else:
+                self._refuse_overspending(tuple(_events(entries)), fresh, budget, relation)
+                spent = spent_epsilon(_events(after), budget.delta, relation)
+            self._append(_line(after[-1], budget, relation, spent))
+            self._known = (self._chain.last, after)
             return fresh
 
     def copy_to(self, path: Path) -> None:
@@ -118,7 +125,7 @@ class Ledger:
             if self.path is not None:
                 self._chain = chain.append(self.path, self._chain, new)
             else:
-                self._chain = self._chain.plus(self._chain.sealed(new))
+                self._chain = chain.Chain((*self._chain.records, self._chain.sealed(new)))
 
     def _exclusive(self) -> AbstractContextManager[None]:
         return nullcontext() if self.path is None else chain.exclusive(self.path)
@@ -147,28 +154,26 @@ def read_ledger(path: Path) -> tuple[Entry, ...]:
     return tuple(_entry(record) for record in chain.read(path, copy=True).records[1:])
 
 
-def _line(
-    key: str, question: str, fresh: Release, budget: Budget | None, relation: str, spent: float | None
-) -> chain.Record:
+def _line(entry: Entry, budget: Budget | None, relation: str, spent: float | None) -> chain.Record:
     record: dict[str, Any] = {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "key": key,
-        "question": question,
+        "when": entry.when,
+        "key": entry.key,
+        "question": entry.question,
         "relation": relation,
         "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
         "spent_epsilon": "infinity" if spent == math.inf else spent,
     }
-    if fresh.seeded:
+    if entry.release.seeded:
         record["warning"] = "NOT PRIVATE: seeded noise"
-    return {**record, "release": to_json(fresh)}
+    return {**record, "release": to_json(entry.release)}
 
 
 def _entry(record: chain.Record) -> Entry:
     return Entry(record["key"], record["question"], record["when"], from_json(record["release"]))
 
 
-def _events(entries: Iterable[Entry]) -> tuple[Event, ...]:
-    return tuple(event for entry in entries for event in entry.release.events)
+def _events(entries: Iterable[Entry]) -> Iterator[Event]:
+    return (event for entry in entries for event in entry.release.events)
 
 
 def _unprotected(events: tuple[Event, ...]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,7 +81,7 @@ class SeededNoise:
 
     def at(self, key: str) -> SeededNoise:
         """The source for the release of that name."""
-        return replace(self, key=f"{self.key}/{key}")
+        return SeededNoise(self.seed, self.center, f"{self.key}/{key}")
 
     def gaussian(self, values: Array, std: float, grid: int) -> Array:
         """Gaussian noise of standard deviation ``std``, rounded to the grid as the secret noise is."""
@@ -93,7 +93,8 @@ class SeededNoise:
 
     def _rng(self, kind: str) -> np.random.Generator:
         name = "\0".join([str(self.seed), self.center, self.key, kind]).encode()
-        return np.random.default_rng(list(hashlib.sha256(name).digest()))
+        # Each byte a word of the seed; as an array, because NumPy takes a list apart word by word.
+        return np.random.default_rng(np.frombuffer(hashlib.sha256(name).digest(), np.uint8).astype(np.uint32))
 
 
 def noise_source(seed: int | None, center: str) -> Noise:
@@ -102,19 +103,22 @@ def noise_source(seed: int | None, center: str) -> Noise:
 
 
 def norm(values: Array) -> float:
-    """The l2 norm of all entries (for a matrix: Frobenius), rounded up so that it is never too small."""
+    """The l2 norm of all entries (for a matrix: Frobenius), rounded up so that it is never too small.
+
+    Not finite where any entry is not.
+    """
     largest = float(np.max(np.abs(values), initial=0.0))
-    if largest == 0.0:
-        return 0.0
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
     squares = (np.ravel(values) / largest) ** 2  # scaled, so that nothing overflows or vanishes
     return largest * math.sqrt(math.fsum(squares.tolist())) * (1.0 + 2.0**-48)
 
 
 def clip(values: Array, bound: float) -> Array:
     """The values, shrunk toward zero where needed, so that their norm is truly at most ``bound``."""
-    if not np.all(np.isfinite(values)):
-        raise BreakdownError("values to clip must be finite; the run has diverged")
     size = norm(values)
+    if not math.isfinite(size):
+        raise BreakdownError("values to clip must be finite; the run has diverged")
     while size > bound:  # rounding may leave the norm a hair above the bound: shrink until it is not
         values = values * (bound / size * (1.0 - 2.0**-50))
         size = norm(values)
