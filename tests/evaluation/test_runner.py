@@ -47,6 +47,23 @@ def test_a_kept_fold_is_not_computed_again(experiment: Experiment, tmp_path: Pat
     assert (again["test_mae"] == 123.0).sum() == 1
 
 
+def test_whatever_a_fold_depends_on_changes_its_key() -> None:
+    views, groups = make_sd(60, 30, sizes=(5, 4, 4), n_components=2, random_state=0)
+    sites = np.array(["x", "y"])[np.arange(60) % 2]
+    data = Dataset(views, groups, sites)
+    others = [
+        replace(data, views=views | {"view1": np.nextafter(views["view1"], 1.0)}),
+        replace(data, views=views | {"view1": views["view1"].reshape(30, 10)}),
+        replace(data, views={name[::-1]: rows for name, rows in views.items()}),
+        replace(data, groups=1 - groups),
+        replace(data, sites=sites[::-1]),
+        replace(data, sites=None),
+    ]
+    keys = [runner.fold_key("task", one) for one in (data, *others)] + [runner.fold_key("another", data)]
+    assert len(set(keys)) == len(keys)
+    assert runner.fold_key("task", Dataset(dict(views), groups.copy(), sites.copy())) == keys[0]
+
+
 def test_a_stacked_setting_computes_only_the_folds_that_lack(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

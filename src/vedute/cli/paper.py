@@ -120,7 +120,9 @@ for added in (privacy, variability, missing, collapse):
 
 
 @command.command()
-@click.option("--results", type=FilePath, required=True, metavar="DIR", help="Folder with sd, adni and heart4 (.csv).")
+@click.option(
+    "--results", type=FilePath, required=True, metavar="DIR", help="Folder with the CSV files of all experiments."
+)
 @click.option("--out", type=FilePath, required=True, metavar="FILE", help="The Markdown page to write.")
 def page(results: Path, out: Path) -> None:
     """Write the page that sets all results beside the paper and explains the differences."""
@@ -137,14 +139,19 @@ def page(results: Path, out: Path) -> None:
 @click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="Has the open data sets cnp and heart4.")
 @click.pass_context
 def everything(context: click.Context, repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
-    """All of the above, one after the other, and the page."""
+    """Everything, one after the other, and the page; without rivals there is no page, which is about them as well."""
     how: dict[str, Any] = {"repeats": repeats, "out": out, "jobs": jobs}
-    context.invoke(selection, components="2-15", **how)
+    cnp = data / "cnp"
     context.invoke(sd, rivals=rivals, **how)
-    context.invoke(adni, rivals=rivals, data=data / "cnp", study=None, **how)
+    context.invoke(adni, rivals=rivals, data=cnp, study=None, **how)
     context.invoke(heart4, rivals=rivals, data=data / "heart4", **how)
+    context.invoke(selection, components="2-15", data=None, **how)
+    for experiment in (collapse, corrections):
+        context.invoke(experiment, **how)
+    for experiment in (privacy, variability, *((missing, fedprox) if rivals else ())):
+        for rows in (None, cnp):
+            context.invoke(experiment, data=rows, **how)
     if rivals:
-        context.invoke(fedprox, data=data / "cnp", **how)
         context.invoke(page, results=out, out=out / "reproduction.md")
 
 

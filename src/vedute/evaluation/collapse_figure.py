@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from vedute.evaluation.collapse import SD
-from vedute.evaluation.drawing import canvas, files, tidy
-from vedute.evaluation.figures import COLOURS
+from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
 
 SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
 from vedute.evaluation.experiments import DEFAULT, LAMBDAS, MCVAE, PAPER, TWO_LAYERS, VAE
-from vedute.evaluation.figures import COLOURS, METRICS, as_bytes
+from vedute.evaluation.figures import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,26 +18,21 @@ LAYERED, MINE = len(LAMBDAS), len(LAMBDAS) + 1  # places on the axis after those
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each metric, a column for each auto-encoder and number of centers."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     counts = list(dict.fromkeys(table["centers"]))
     columns = [(name, n) for name in (VAE, MCVAE) for n in counts]
-    with rc_context({"svg.hashsalt": "vedute", "svg.fonttype": "none"}):
-        drawn = Figure(figsize=(4.2 * len(columns), 9.5), layout="constrained")
-        FigureCanvasAgg(drawn)
+    with canvas(9.5, 4.2 * len(columns)) as drawn:
         panels = drawn.subplots(len(METRICS), len(columns), squeeze=False, sharex=True, sharey="row")
         for (name, n), own in zip(columns, panels.T, strict=True):
             own[0].set_title(f"{name}, {n} centers")
             for axes, metric in zip(own, METRICS, strict=True):
                 _panel(axes, table[table["centers"] == n], name, metric)
+            own[-1].set_xlabel("lambda of FedProx")
         for axes, label in zip(panels[:, 0], METRICS.values(), strict=True):
             axes.set_ylabel(label)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         drawn.suptitle(title)
-        return {"png": as_bytes(drawn, "png"), "svg": as_bytes(drawn, "svg")}
+        return files(drawn)
 
 
 def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:
@@ -55,7 +51,4 @@ def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:
                       linestyle="none", label="the paper's own")  # fmt: skip
     ticks = [*(f"{value:g}" for value in LAMBDAS), "two\nlayers", "ours"]
     axes.set_xticks(range(len(ticks)), ticks)
-    axes.set_xlabel("lambda of FedProx")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#eeeeee")
-    axes.set_axisbelow(True)
+    tidy(axes)

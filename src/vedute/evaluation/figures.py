@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-COLOURS = (
-    "#0072b2",
-    "#56b4e9",
-    "#d55e00",
-    "#000000",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#999999",
-    "#f0e442",
-)  # Okabe and Ito
 MARKERS = ("o", "s", "^", "D")  # one more for each time that the colours are used up
 METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each metric, a column for each way of scaling; mean and standard deviation over folds."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     shared = table["scaling"] == "shared"
     columns = {"each center by itself": table[~shared], "one scaling for all": table[shared]}
     columns = {name: rows for name, rows in columns.items() if len(rows)}
-    with rc_context({"svg.hashsalt": "vedute", "svg.fonttype": "none"}):  # the same table gives the same bytes
-        drawn = Figure(figsize=(8.5 * len(columns), 11.0), layout="constrained")
-        FigureCanvasAgg(drawn)
+    with canvas(11.0, 8.5 * len(columns)) as drawn:
         panels = drawn.subplots(len(METRICS) + 1, len(columns), squeeze=False, height_ratios=(4, 4, 4, 2))
         for (name, rows), own in zip(columns.items(), panels.T, strict=True):
             own[0].set_title(name)
@@ -49,15 +32,7 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
             own[-1].axis("off")
             own[-1].legend(handles, labels, loc="upper center", ncols=2, frameon=False, fontsize=9)
         drawn.suptitle(title)
-        return {"png": as_bytes(drawn, "png"), "svg": as_bytes(drawn, "svg")}
-
-
-def as_bytes(drawn: Figure, kind: str) -> bytes:
-    """A figure as a file, without the hour it was drawn."""
-    buffer = io.BytesIO()
-    about = {"Software": None} if kind == "png" else {"Date": None}
-    drawn.savefig(buffer, format=kind, dpi=150, metadata=about)
-    return buffer.getvalue()
+        return files(drawn)
 
 
 def _panel(axes: Axes, table: pd.DataFrame, metric: str) -> None:
@@ -78,7 +53,6 @@ def _panel(axes: Axes, table: pd.DataFrame, metric: str) -> None:
         if paper in rows and rows[paper].notna().any():
             axes.plot(x, rows[paper], color=colour, marker=marker, markersize=9, fillstyle="none", linestyle="none",
                       label=f"{method}: the paper's own")  # fmt: skip
-    axes.set_xticks(range(len(places)), [f"{scenario}\n{centers}" for scenario, centers in places])
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#eeeeee")
-    axes.set_axisbelow(True)
+    labels = [f"{str(scenario).replace(' ', chr(10))}\n{centers}" for scenario, centers in places]
+    axes.set_xticks(range(len(places)), labels)
+    tidy(axes)

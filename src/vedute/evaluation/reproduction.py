@@ -17,11 +17,13 @@ HEAD = """# What of the paper's tables we find again
 Generated from the CSV files beside this page by `vedute paper page`; no number here is typed by hand. The files are
 written by `vedute paper sd`, `vedute paper adni --data cnp`, `vedute paper heart4 --data heart4` and the further
 commands named below (`vedute paper fedprox`, `collapse`, `corrections`, `selection`, `privacy`, `variability`,
-`missing`; with `--data cnp` where the name of a file ends so). Auto-encoders ran on a CPU for sd and adni and on a GPU
-for fedprox, which moves last digits. Errors are mean
-absolute errors of reconstruction by the global parameters, in min-max scaled units, over observed cells, as a plain
-mean over centers (train) or over the parts of the test rows (test). Accuracy is that of a linear discriminant analysis
-fitted on train latent means and scored on test latent means."""
+`missing`; with `--data cnp` where the name of a file ends so). `vedute paper all --data FOLDER`, where the folder has
+the data sets cnp and heart4, runs all of them and writes this page. Other machines give other last digits, and
+auto-encoders train on a GPU where there is one.
+
+Errors are mean absolute errors of reconstruction by the global parameters, in min-max scaled units, over observed
+cells, as a plain mean over centers (train) or over the parts of the test rows (test). Accuracy is that of a linear
+discriminant analysis fitted on train latent means and scored on test latent means."""
 
 SLIPS = """## Slips in the paper to know of
 

@@ -75,10 +75,10 @@ class Task:
 
 
 def fold_key(task: object, data: Dataset) -> str:
-    """A checksum of the version of the code, of what is to be done, and of the rows."""
-    return keyed(
-        task, b"".join(view.tobytes() for view in data.views.values()) + "".join(map(str, data.groups)).encode()
-    )
+    """A checksum of the version of the code, of what is to be done, and of the rows with their groups and sites."""
+    shapes = {name: rows.shape for name, rows in data.views.items()}
+    about = repr([shapes, data.groups.tolist(), None if data.sites is None else data.sites.tolist()])
+    return keyed(task, b"".join(rows.tobytes() for rows in data.views.values()) + about.encode())
 
 
 def keyed(task: object, rows: bytes = b"") -> str:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute.evaluation.figures import COLOURS, as_bytes
+from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
 
 
 def figure(lines: pd.DataFrame, table: pd.DataFrame) -> dict[str, bytes]:
     """PNG and SVG: a row of three panels for each preset."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     presets = list(dict.fromkeys(lines["preset"]))
-    with rc_context({"svg.hashsalt": "vedute", "svg.fonttype": "none"}):
-        drawn = Figure(figsize=(13.0, 3.8 * len(presets)), layout="constrained")
-        FigureCanvasAgg(drawn)
+    with canvas(3.8 * len(presets), 13.0) as drawn:
         panels = drawn.subplots(len(presets), 3, squeeze=False)
         for (boxes, steps, errors), preset in zip(panels, presets, strict=True):
             own, mean = lines[lines["preset"] == preset], table[table["preset"] == preset]
@@ -35,5 +29,5 @@ def figure(lines: pd.DataFrame, table: pd.DataFrame) -> dict[str, bytes]:
             for axes in (boxes, steps, errors):
                 axes.set_xlabel("components")
                 axes.set_xticks(q)
-                axes.spines[["top", "right"]].set_visible(False)
-        return {"png": as_bytes(drawn, "png"), "svg": as_bytes(drawn, "svg")}
+                tidy(axes)
+        return files(drawn)
