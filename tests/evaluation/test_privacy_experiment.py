@@ -13,11 +13,11 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset
+from vedute.evaluation.keeping import FOLDS
 from vedute.evaluation.privacy_results import write
 from vedute.evaluation.privacy_runs import cases, dealt, measured, run
 from vedute.evaluation.privacy_tables import collapse, summary
 from vedute.evaluation.private import Variant
-from vedute.evaluation.runner import FOLDS
 from vedute.evaluation.significance import holm, mark, paired_p, worse
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 

@@ -17,7 +17,8 @@ from vedute.evaluation.arms import Arm
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.experiments import FixedStudy
 from vedute.evaluation.folds import Dataset
-from vedute.evaluation.runner import FOLDS, Experiment, Setting, run
+from vedute.evaluation.keeping import FOLDS, fold_key
+from vedute.evaluation.runner import Experiment, Setting, run
 
 
 @pytest.fixture
@@ -59,9 +60,9 @@ def test_whatever_a_fold_depends_on_changes_its_key() -> None:
         replace(data, sites=sites[::-1]),
         replace(data, sites=None),
     ]
-    keys = [runner.fold_key("task", one) for one in (data, *others)] + [runner.fold_key("another", data)]
+    keys = [fold_key("task", one) for one in (data, *others)] + [fold_key("another", data)]
     assert len(set(keys)) == len(keys)
-    assert runner.fold_key("task", Dataset(dict(views), groups.copy(), sites.copy())) == keys[0]
+    assert fold_key("task", Dataset(dict(views), groups.copy(), sites.copy())) == keys[0]
 
 
 def test_a_stacked_setting_computes_only_the_folds_that_lack(

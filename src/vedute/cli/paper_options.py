@@ -12,7 +12,7 @@ import click
 from vedute.cli.options import FilePath
 
 if TYPE_CHECKING:
-    from vedute.evaluation.runner import Source
+    from vedute.evaluation.keeping import Source
 
 F = TypeVar("F", bound=Callable[..., None])
 

@@ -7,12 +7,10 @@ prior draws harder, round after round. Each correction of the default preset is 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from vedute.core.params import Spreads
 from vedute.core.streams import stream
@@ -20,8 +18,8 @@ from vedute.data.synthetic import make_hierarchical
 from vedute.errors import ConvergenceWarning, UserError
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.experiments import CORRECTED, DEFAULT
+from vedute.evaluation.keeping import Line, Told, each, kept_or_computed, keyed
 from vedute.evaluation.methods import unit_ranges
-from vedute.evaluation.runner import Line, each_fold, kept_or_computed, keyed
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
 COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100
@@ -52,7 +50,7 @@ def compute(trial: Trial) -> list[Line]:
     )  # fmt: skip
     about = {"centers": trial.centers, "case_mix": trial.case_mix, "repeat": trial.repeat}
     found = []
-    with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
         for name, corrections in {**CORRECTED, DEFAULT: None}.items():
             ours = FederatedPPCA(COMPONENTS, rounds=ROUNDS, scaling="declared", tol=1e-4, random_state=trial.repeat)
@@ -68,12 +66,12 @@ def compute(trial: Trial) -> list[Line]:
     return found
 
 
-def run(repeats: int, out: Path, *, jobs: int = 1, on_fold: Callable[[int, int], None] | None = None) -> pd.DataFrame:
+def run(repeats: int, out: Path, *, jobs: int = 1, on_fold: Told | None = None) -> pd.DataFrame:
     """All draws: few and many centers, with the same patients or others."""
     if repeats < 1:
         raise UserError(f"repeats={repeats}: must be at least 1")
     trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in range(repeats)]
-    return each_fold(trials, _done, out, jobs=jobs, on_fold=on_fold)
+    return each(trials, _done, out, jobs=jobs, on_fold=on_fold)
 
 
 def _done(folder: Path, trial: Trial) -> list[Line]:

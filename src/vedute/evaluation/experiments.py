@@ -14,8 +14,9 @@ from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, 
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.dissection import CompleteRows, OneNoise, Projected
 from vedute.evaluation.folds import Dataset, Dealing
+from vedute.evaluation.keeping import Source
 from vedute.evaluation.methods import DPFedMvPPCA, FedMvPPCA, OwnParameters
-from vedute.evaluation.runner import Experiment, Setting, Source
+from vedute.evaluation.runner import Experiment, Setting
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"

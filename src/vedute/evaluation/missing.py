@@ -10,25 +10,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from vedute.core.params import Array
 from vedute.core.predict import posterior, predicted
 from vedute.core.streams import stream
 from vedute.data.scenarios import split
-from vedute.errors import ConvergenceWarning, DataWarning, UserError
+from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.baselines.mofa import MOFA
-from vedute.evaluation.folds import N_FOLDS, Dataset
+from vedute.evaluation.folds import Dataset
+from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Views, side_by_side
-from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
 
 LEVEL = 0.90
 N_CENTERS = 6
@@ -199,29 +197,12 @@ def run(
     out: Path,
     *,
     jobs: int = 1,
-    on_fold: Callable[[int, int], None] | None = None,
+    on_fold: Told | None = None,
 ) -> pd.DataFrame:
     """All views, each hidden in each third of the centers."""
-    if repeats < 1:
-        raise UserError(f"repeats={repeats}: must be at least 1")
     views = list(source.draw(0).views)
-    tasks = [
-        Task(name, components, view, repeat, fold)
-        for repeat in range(repeats)
-        for view in views
-        for fold in range(N_FOLDS)
-    ]
-    return each_fold(tasks, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
-
-
-def _done(source: Source, folder: Path, task: Task) -> list[Line]:
-    data = source.draw(task.repeat)
-
-    def work() -> list[Line]:
-        with threadpool_limits(1, user_api="blas"):
-            return task.compute(data)
-
-    return kept_or_computed(folder / task.file, fold_key(task, data), work)
+    tasks = [Task(name, components, view, *place) for place in places(repeats) for view in views]
+    return each_part(tasks, source, out, constants=(FEW, ALPHAS), jobs=jobs, on_fold=on_fold)
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:

@@ -6,23 +6,22 @@ round (scenario G/K); accuracy and sigma~2 by round (scenario IID). Beside its p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from vedute.core.predict import Emission
-from vedute.errors import UserError
 from vedute.evaluation.arms import Scaled, Scaling, scaled, score
 from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, Fold, deal, three_folds
+from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Projection, common_layout, side_by_side
 from vedute.evaluation.metrics import mean_error
 from vedute.evaluation.private import FIRST_ROUNDS, Trail, Variant
-from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
 from vedute.privacy.figures import spreads
 from vedute.privacy.paper import ratio
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
@@ -203,28 +202,13 @@ def run(
     *,
     rounds: int = 100,
     jobs: int = 1,
-    on_fold: Callable[[int, int], None] | None = None,
+    on_fold: Told | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The lines of all points, and those of all rounds."""
-    if repeats < 1:
-        raise UserError(f"repeats={repeats}: must be at least 1")
     views = len(source.draw(0).views)
-    folds = [(repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
-    sweeps = [Sweep(name, components, views, rounds, *place) for place in folds]
+    sweeps = [Sweep(name, components, views, rounds, *place) for place in places(repeats)]
     dealings: tuple[Dealing, ...] = ("IID", "G/K")
-    walks = [Walk(name, components, dealing, rounds, *place) for dealing in dealings for place in folds]
-    work = partial(_done, source)
-    points = each_fold(sweeps, work, out, jobs=jobs, on_fold=on_fold)
-    return points, each_fold(walks, work, out, jobs=jobs, on_fold=on_fold)
-
-
-def _done(source: Source, folder: Path, task: Sweep | Walk) -> list[Line]:
-    data = source.draw(task.repeat)
-    # the sweeps stand in no task: a change of their points must change the key
-    key = fold_key((task, EPSILONS, CLIPS, TOTALS, SAME_TOTALS, ROUNDS), data)
-
-    def work() -> list[Line]:
-        with threadpool_limits(1, user_api="blas"):
-            return task.compute(data)
-
-    return kept_or_computed(folder / task.file, key, work)
+    walks = [Walk(name, components, dealing, rounds, *place) for dealing in dealings for place in places(repeats)]
+    how: dict[str, Any] = {"constants": (EPSILONS, CLIPS, TOTALS, SAME_TOTALS, ROUNDS), "jobs": jobs}
+    points = each_part(sweeps, source, out, on_fold=on_fold, **how)
+    return points, each_part(walks, source, out, on_fold=on_fold, **how)

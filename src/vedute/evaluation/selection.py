@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from vedute.choice import select_components
 from vedute.core.params import Array
 from vedute.errors import ConvergenceWarning
 from vedute.evaluation.arms import ends_of
 from vedute.evaluation.folds import N_FOLDS, Dataset, Fold, deal, three_folds
+from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Views
-from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
 from vedute.federation.model import Model
 
 Ends = Mapping[str, tuple[Array, Array]]
@@ -44,6 +42,13 @@ class Trial:
         """Where its result is kept."""
         return f"{self.name}-{self.components[0]}-{self.components[-1]}-r{self.repeat:03d}-f{self.fold}.json"
 
+    def compute(self, data: Dataset) -> list[Line]:
+        """A line for each preset and number of components."""
+        train, test = three_folds(data, self.repeat)[self.fold]
+        seed = N_FOLDS * self.repeat + self.fold
+        fold = deal(data, train, test, "IID", N_CENTERS, seed)
+        return [line for preset in VARIANTS for line in _lines(preset, fold, self, seed)]
+
 
 def run(
     name: str,
@@ -53,25 +58,11 @@ def run(
     out: Path,
     *,
     jobs: int = 1,
-    on_fold: Callable[[int, int], None] | None = None,
+    on_fold: Told | None = None,
 ) -> pd.DataFrame:
     """WAIC and errors for each number of components on each fold (scenario IID, three centers)."""
-    trials = [Trial(name, tuple(components), repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
-    return each_fold(trials, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
-
-
-def _done(source: Source, folder: Path, trial: Trial) -> list[Line]:
-    data = source.draw(trial.repeat)
-    return kept_or_computed(folder / trial.file, fold_key((trial, VARIANTS), data), lambda: compute(data, trial))
-
-
-def compute(data: Dataset, trial: Trial) -> list[Line]:
-    """The lines of one fold."""
-    train, test = three_folds(data, trial.repeat)[trial.fold]
-    seed = N_FOLDS * trial.repeat + trial.fold
-    fold = deal(data, train, test, "IID", N_CENTERS, seed)
-    with threadpool_limits(1, user_api="blas"):
-        return [line for preset in VARIANTS for line in _lines(preset, fold, trial, seed)]
+    trials = [Trial(name, tuple(components), *place) for place in places(repeats)]
+    return each_part(trials, source, out, constants=VARIANTS, jobs=jobs, on_fold=on_fold)
 
 
 def _lines(preset: str, fold: Fold, trial: Trial, seed: int) -> list[Line]:

@@ -7,23 +7,21 @@ show the first fold; the table tells of all of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
-from threadpoolctl import threadpool_limits
 
 from vedute.core.params import Array
-from vedute.errors import ConvergenceWarning, DataWarning, UserError
+from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.folds import N_FOLDS, Dataset, deal, three_folds
+from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.metrics import Labels
-from vedute.evaluation.runner import Line, Source, each_fold, fold_key, kept_or_computed
 
 LEVEL = 0.90
 PRESETS = ("default", "paper")
@@ -149,23 +147,11 @@ def run(
     out: Path,
     *,
     jobs: int = 1,
-    on_fold: Callable[[int, int], None] | None = None,
+    on_fold: Told | None = None,
 ) -> pd.DataFrame:
     """All folds."""
-    if repeats < 1:
-        raise UserError(f"repeats={repeats}: must be at least 1")
-    tasks = [Task(name, components, repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
-    return each_fold(tasks, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
-
-
-def _done(source: Source, folder: Path, task: Task) -> list[Line]:
-    data = source.draw(task.repeat)
-
-    def work() -> list[Line]:
-        with threadpool_limits(1, user_api="blas"):
-            return task.compute(data)
-
-    return kept_or_computed(folder / task.file, fold_key(task, data), work)
+    tasks = [Task(name, components, *place) for place in places(repeats)]
+    return each_part(tasks, source, out, constants=(PRESETS, N_DRAWS), jobs=jobs, on_fold=on_fold)
 
 
 def markdown(lines: pd.DataFrame) -> str:
