@@ -87,6 +87,39 @@ def test_two_open_ledgers_on_one_file_see_each_other(tmp_path: Path) -> None:
         one.release("c", "q", making(), BUDGET, SUBJECT)
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_ledger_put_back_while_in_use_releases_nothing_more(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "l.jsonl"
+    ledger = Ledger("nice", "data", path)
+    saved = {}
+    for key in ("a", "b")[: kept + 1]:
+        saved = {file: file.read_bytes() for file in (path, path.with_suffix(".head")) if file.exists()}
+        ledger.release(key, "q", making(), BUDGET, SUBJECT)
+    for file in (path, path.with_suffix(".head")):
+        file.write_bytes(saved[file]) if file in saved else file.unlink()
+    for ask in (lambda: ledger.release("c", "q", making(), BUDGET, SUBJECT), lambda: ledger.spent(1e-5, SUBJECT)):
+        with pytest.raises(UserError, match="put back to an earlier state while it was in use"):
+            ask()
+
+
+def test_a_forged_ledger_of_the_same_length_is_met_while_in_use(tmp_path: Path) -> None:
+    ledger, other = two_entries(tmp_path / "l.jsonl"), Ledger("nice", "data", tmp_path / "other.jsonl")
+    for key in ("a", "x"):
+        other.release(key, "q", making(), BUDGET, SUBJECT)
+    for suffix in (".jsonl", ".head"):
+        os.replace(tmp_path / f"other{suffix}", tmp_path / f"l{suffix}")
+    with pytest.raises(UserError, match="put back to an earlier state while it was in use"):
+        ledger.entries()
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_repeat_is_answered_from_what_was_written(tmp_path: Path, on_disk: bool) -> None:
+    ledger = Ledger("nice", "data", tmp_path / "l.jsonl" if on_disk else None)
+    left = ledger.release("a", "q", making(value=5.0), BUDGET, SUBJECT)
+    left.values["x"] = np.array([99.0, 0.0])
+    assert ledger.release("a", "q", forbidden, BUDGET, SUBJECT).values["x"].tolist() == [5.0, math.pi]
+
+
 def test_lines_are_readable_json_and_show_what_matters(tmp_path: Path) -> None:
     two_entries(tmp_path / "l.jsonl")
     header, first, second = [json.loads(text) for text in (tmp_path / "l.jsonl").read_text().splitlines()]

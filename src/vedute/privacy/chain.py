@@ -52,19 +52,21 @@ def read(path: Path, copy: bool = False) -> Chain:
     """The chain in a file; a copy elsewhere has no head, and all its lines must be whole."""
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     count, head = (len(lines), None) if copy else _read_head(path, len(lines))
-    chain = Chain()
+    records: list[Record] = []
+    end = 0
     for number, text in enumerate(lines, start=1):
-        record = _verified(text, chain.last)
+        record = _verified(text, str(records[-1]["hash"]) if records else "")
         if record is None and number > count:
             break
         if record is None:
             raise _damaged(path, number, "is damaged or was edited, or a line before it was removed")
-        chain = Chain((*chain.records, record), chain.end + len(text))
-    if len(chain.records) < count:
-        raise _damaged(path, len(chain.records) + 1, "is missing: the file was cut")
-    if head and chain.records[count - 1]["hash"] != head:
+        records.append(record)
+        end += len(text)
+    if len(records) < count:
+        raise _damaged(path, len(records) + 1, "is missing: the file was cut")
+    if head and records[count - 1]["hash"] != head:
         raise _damaged(path, count, f"is not the one that {_head(path).name} knows")
-    return chain
+    return Chain(tuple(records), end)
 
 
 @contextmanager

@@ -52,7 +52,10 @@ class Ledger:
         records = self._chain.records[1:]
         last, known = self._known
         if known and (len(records) < len(known) or records[len(known) - 1]["hash"] != last):
-            known = ()  # another file lies where this ledger was
+            raise UserError(
+                f"{self._name()} was put back to an earlier state while it was in use: it lacks releases that left. "
+                "Nothing is released: bring the newer file and its .head back (run folders hold copies of the file)"
+            )
         entries = (*known, *map(_entry, records[len(known) :]))
         self._known = (self._chain.last, entries)
         return entries
@@ -79,15 +82,17 @@ class Ledger:
                 if (entry.key, entry.question) == (key, question):
                     return entry.release
             fresh = make()
-            after = (*entries, Entry(key, question, datetime.now(UTC).isoformat(timespec="seconds"), fresh))
+            entry = Entry(key, question, datetime.now(UTC).isoformat(timespec="seconds"), fresh)
+            after = (*entries, entry)
             spent: float | None
             if budget is None:
                 spent = None if protected(_events(after), relation) else math.inf
             else:
                 self._refuse_overspending(tuple(_events(entries)), fresh, budget, relation)
                 spent = spent_epsilon(_events(after), budget.delta, relation)
-            self._append(_line(after[-1], budget, relation, spent))
-            self._known = (self._chain.last, after)
+            self._append(_line(entry, budget, relation, spent))
+            # what a repeat will be answered is what was written, whatever becomes of the values that leave now
+            self._known = (self._chain.last, (*entries, _entry(self._chain.records[-1])))
             return fresh
 
     def copy_to(self, path: Path) -> None:
