@@ -14,8 +14,8 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.baselines import MOFA, PCA, Autoencoder
 from vedute.evaluation.baselines.autoencoders import Encoded, fit_together
-from vedute.evaluation.baselines.shapes import Schedule, Shape
-from vedute.evaluation.baselines.stacked import _Batch, _loss
+from vedute.evaluation.baselines.shapes import Job, Schedule, Shape
+from vedute.evaluation.baselines.stacked import _Batch, _local, _loss, _shares, train
 from vedute.evaluation.metrics import mean_absolute_error
 from vedute.scenarios import split
 
@@ -86,6 +86,69 @@ def test_a_strong_pull_keeps_centers_near_the_common_weights(centers) -> None:
     rows = centers["center1"]
     free, held = fit_together([(VAE, centers, 0), (replace(VAE, proximal=1e6), centers, 0)])
     assert mean_absolute_error(held, rows) > 2 * mean_absolute_error(free, rows)
+
+
+def test_the_pull_is_the_gradient_of_half_lambda_times_the_squared_way() -> None:
+    """Two steps of a center, against torch's own gradient of the loss with the term written out."""
+    torch.manual_seed(1)
+    shape, n, rate, lambdas = Shape(((3,),), 2), 4, 0.1, torch.tensor([0.0, 0.7])[:, None, None]
+    begun = {
+        (0, f"{name} {part}"): torch.randn(2, *size)
+        for name, (d, e) in (("code", (3, 4)), ("out", (2, 3)))
+        for part, size in (("weight", (d, e)), ("bias", (1, e)))
+    }
+    batch = _Batch(torch.randn(2, n, 3), torch.ones(2, n, 1), torch.ones(2, 1))
+    steps = [(batch, torch.randn(1, 2, n, 2)) for _ in range(2)]
+    own = {key: value.clone().requires_grad_() for key, value in begun.items()}
+    adam = torch.optim.Adam(list(own.values()), lr=rate)
+    for rows, noise in steps:
+        adam.zero_grad()
+        way = sum((lambdas * (own[key] - begun[key]) ** 2).sum() for key in own)
+        (_loss(shape, own, rows, noise).sum() + 0.5 * way).backward()
+        adam.step()
+    for key, value in _local(shape, begun, steps, lambdas, rate).items():
+        torch.testing.assert_close(value, own[key].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_fedavg_weighs_centers_by_their_rows_among_those_that_hold_a_channel() -> None:
+    real = torch.zeros(3, 4, 1)
+    for center, rows in enumerate((1, 3, 4)):
+        real[center, :rows] = 1.0
+    held = torch.tensor([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    shares = _shares(_Batch(torch.zeros(3, 4, 2), real, held), 3)
+    torch.testing.assert_close(shares, torch.tensor([[1 / 8, 1 / 5], [3 / 8, 0.0], [4 / 8, 4 / 5]]))
+
+
+def test_only_holders_of_a_channel_move_its_weights() -> None:
+    """The first step of Adam moves each weight by the rate, up or down; the mean over centers by a share of it."""
+    rows = np.random.default_rng(0).random((13, 5))
+    lacking = np.where(np.arange(5) < 2, rows[3:], np.nan)
+    shape, jobs, rate = Shape(((2,), (3,)), 2), [Job([rows[:3], lacking], 0.0, 5)], 0.01
+    start, end = (train(shape, jobs, Schedule(1, 1, speed, 100))[0] for speed in (0.0, rate))
+    moved = {key: np.abs(end[key] - start[key]) / rate for key in start}
+    np.testing.assert_allclose(moved[1, "code weight"], 1.0, rtol=1e-3)
+    far = moved[0, "code weight"]  # both hold it: 3 and 10 of 13 rows, together or against each other
+    assert np.all(np.isclose(far, 1.0, atol=1e-3) | np.isclose(far, 7 / 13, atol=1e-3))
+
+
+def test_learned_noise_is_a_log_variance_of_a_gaussian() -> None:
+    torch.manual_seed(2)
+    shape, n, level = Shape(((3,),), 2, noise="learned"), 4, 0.4
+    weights = {(0, "code weight"): torch.zeros(1, 3, 4), (0, "code bias"): torch.zeros(1, 1, 4)}
+    weights |= {(0, "out weight"): torch.zeros(1, 2, 3), (0, "out bias"): torch.zeros(1, 1, 3)}
+    weights[0, "noise"] = torch.full((1, 1, 1), level)
+    rows = torch.randn(1, n, 3)
+    found = _loss(shape, weights, _Batch(rows, torch.ones(1, n, 1), torch.ones(1, 1)), torch.randn(1, 1, n, 2))
+    density = Normal(0.0, np.exp(level / 2)).log_prob(rows).sum() / n + 1.5 * np.log(2 * np.pi)
+    assert float(found) == pytest.approx(-float(density), rel=1e-5)  # nothing is encoded, so nothing but the misfit
+
+
+def test_the_latent_mean_is_that_over_the_encoders_of_observed_views(views, centers) -> None:
+    fitted = replace(MCVAE, schedule=Schedule(2, 2)).fit(centers, 0)
+    rows = _test_rows(views)
+    each = [fitted.latent({name: rows[name]}) for name in rows]
+    np.testing.assert_allclose(fitted.latent(rows), np.mean(each, axis=0))
+    assert np.abs(each[0] - each[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize("method", [VAE, MCVAE, replace(MCVAE, hidden=7), replace(VAE, noise="learned")])

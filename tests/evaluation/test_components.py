@@ -9,24 +9,51 @@ import pandas as pd
 import pytest
 
 from vedute.cli.app import run as run_command
-from vedute.evaluation.selection import summary
+from vedute.data.synthetic import make_sd
+from vedute.evaluation.folds import Dataset, three_folds
+from vedute.evaluation.selection import Trial, summary
 
 
 def test_the_step_has_the_sum_of_both_variances_under_its_root() -> None:
     waic = {2: [10.0, 14.0, 12.0], 3: [4.0, 6.0, 11.0]}
     lines = pd.DataFrame(
         [
-            {"preset": "paper", "components": q, "waic": w, "train_mae": 0.1, "test_mae": 0.2, "recommended": q == 3}
+            {
+                "preset": "paper",
+                "components": q,
+                "repeat": 0,
+                "fold": i,
+                "waic": w,
+                "train_mae": 0.1,
+                "test_mae": 0.2,
+                "recommended": q == 3,
+            }
             for q, values in waic.items()
-            for w in values
+            for i, w in enumerate(values)
         ]
     )
     table = summary(lines).set_index("components")
     expected = (7.0 - 12.0) / np.sqrt(np.var(waic[3], ddof=1) / 3 + np.var(waic[2], ddof=1) / 3)
     assert table.loc[3, "waic_step"] == pytest.approx(expected)
     assert np.isnan(table.loc[2, "waic_step"])
+    steps = np.subtract(waic[3], waic[2])
+    assert table.loc[3, "waic_paired"] == pytest.approx(steps.mean() / (steps.std(ddof=1) / np.sqrt(3)))
+    assert np.isnan(table.loc[2, "waic_paired"])
+    assert summary(lines, "ADNI").set_index("components").loc[3, "waic_paper"] == -5275
     assert table["recommended"].tolist() == [0, 3]
     assert table.loc[3, "test_mae_paper"] == 0.0662
+
+
+def test_errors_of_the_default_preset_are_in_the_units_of_the_train_rows() -> None:
+    """A test row beyond them all would stretch units of its own."""
+    views, groups = make_sd(60, 30, sizes=(6, 5, 4), n_components=2, random_state=0)
+    data = Dataset(views, groups)
+    _, test = three_folds(data, 0)[0]
+    far = {name: rows.copy() for name, rows in views.items()}
+    for rows in far.values():
+        rows[test[0]] *= 1e3
+    lines = pd.DataFrame(Trial("", (2,), 0, 0).compute(Dataset(far, groups))).set_index("preset")
+    assert lines.loc["default", "test_mae"] > 1.0 > lines.loc["paper", "test_mae"]
 
 
 def test_selection_command_finds_the_five_components_of_sd(tmp_path: Path) -> None:

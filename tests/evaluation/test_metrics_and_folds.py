@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from vedute.core.predict import Emission
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.evaluation.arms import Arm, scaled, scores
+from vedute.evaluation.arms import Arm, _seen, scaled, scores
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.folds import Dataset, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, OwnParameters, Projection
@@ -154,6 +156,20 @@ def test_the_yardstick_sees_what_scenarios_take_away(data: Dataset) -> None:
     whole = scores([Arm("", PCA(2), "shared", "whole")], deal(data, train, test, "K", 3, 5), 0)[0]
     dealt = scores([Arm("", PCA(2), "shared")], deal(data, train, test, "K", 3, 5), 0)[0]
     assert whole.test_mae < dealt.test_mae  # which had a third of the rows to learn from
+
+
+def test_all_arms_with_one_scaling_are_measured_in_the_same_units(data: Dataset) -> None:
+    """Those of what the centers hold, also for methods that see the views that were taken away."""
+    train, test = three_folds(data, 0)[0]
+    fold = deal(data, train, test, "K", 3, 5)
+    far = {name: {view: rows.copy() for view, rows in views.items()} for name, views in fold.whole.items()}
+    lacking = next(name for name, views in fold.centers.items() if "view2" not in views)
+    far[lacking]["view2"][0] = 1e3  # that no center holds
+    arm = Arm("", PCA(2), "shared", "whole")
+    np.testing.assert_equal(_seen(arm, replace(fold, whole=far))[1], _seen(arm, fold)[1])
+    np.testing.assert_equal(_seen(arm, fold)[1], _seen(replace(arm, sees="centers"), fold)[1])
+    with pytest.raises(ValueError, match="scaled by what the centers hold"):
+        replace(arm, scaling="per center")
 
 
 def test_arms_that_share_a_fit_score_as_if_they_did_not(data: Dataset) -> None:

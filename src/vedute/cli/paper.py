@@ -108,7 +108,7 @@ def selection(components: str, repeats: int, out: Path, jobs: int | None, data: 
     name, source, _, _ = named_source("selection", data)
     tried = parse_components(components)
     lines = run(name, source, tried, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    table = summary(lines, beside_paper=data is None)
+    table = summary(lines, "SD" if data is None else "ADNI")
     found = {"md": markdown(table).encode(), "csv": csv(lines).encode(), **figure(lines, table)}
     for kind, content in found.items():
         write_whole(out / f"{name}.{kind}", content)
@@ -145,11 +145,11 @@ def everything(context: click.Context, repeats: int, out: Path, jobs: int | None
     context.invoke(sd, rivals=rivals, **how)
     context.invoke(adni, rivals=rivals, data=cnp, study=None, **how)
     context.invoke(heart4, rivals=rivals, data=data / "heart4", **how)
-    context.invoke(selection, components="2-15", data=None, **how)
     for experiment in (collapse, corrections):
         context.invoke(experiment, **how)
-    for experiment in (privacy, variability, *((missing, fedprox) if rivals else ())):
-        for rows in (None, cnp):
+    for rows in (None, cnp):
+        context.invoke(selection, components="2-15", data=rows, **how)
+        for experiment in (privacy, variability, *((missing, fedprox) if rivals else ())):
             context.invoke(experiment, data=rows, **how)
     if rivals:
         context.invoke(page, results=out, out=out / "reproduction.md")

@@ -29,6 +29,10 @@ class Arm:
     scaling: Scaling = "shared"
     sees: Sees = "centers"
 
+    def __post_init__(self) -> None:
+        if self.sees == "whole" and self.scaling != "shared":
+            raise ValueError("rows as if no view were missing are scaled by what the centers hold: scaling='shared'")
+
 
 @dataclass(frozen=True)
 class Score:
@@ -68,7 +72,9 @@ def _key(fold: int, arm: Arm) -> object:
 
 def _seen(arm: Arm, fold: Fold) -> tuple[list[Scaled], Scaled]:
     """The train rows that each fit of an arm sees, and the test rows, scaled."""
-    centers, test = scaled(fold.whole if arm.sees == "whole" else fold.centers, fold.test, arm.scaling)
+    centers, test = scaled(fold.centers, fold.test, arm.scaling)
+    if arm.sees == "whole":  # in the units of all other arms: those of the rows that the centers hold
+        centers = _all_minmax(fold.whole, ends_of(list(fold.centers.values())))
     return [{name: views} for name, views in centers.items()] if arm.sees == "alone" else [centers], test
 
 

@@ -75,8 +75,7 @@ def run(repeats: int, out: Path, *, jobs: int = 1, on_fold: Told | None = None) 
 
 
 def _done(folder: Path, trial: Trial) -> list[Line]:
-    key = keyed((trial, SD, SUBJECTS, COMPONENTS, ROUNDS, KEPT, CORRECTED))
-    return kept_or_computed(folder / trial.file, key, lambda: compute(trial))
+    return kept_or_computed(folder / trial.file, keyed(trial), lambda: compute(trial))
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from vedute.evaluation.runner import Experiment, Setting
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
 PROJECTED, ONE_NOISE, COMPLETE = ", projected", ", one noise", ", complete rows"  # what is undone, after its name
+OWN = ", each center's own parameters"
 # Each correction of the default preset, added to the paper's in turn; the default also has one start and one rotation.
 CORRECTED: dict[str, tuple[str, ...]] = {
     PAPER: (),
@@ -31,7 +32,7 @@ CORRECTED: dict[str, tuple[str, ...]] = {
 YARDSTICK = "PCA, pooled"
 PRIVATE = "DP-Fed-mv-PPCA, paper preset"
 VAE, MCVAE = "VAE", "mc-VAE"
-UNTUNED, TWO_LAYERS = ", untuned", ", two layers"
+UNTUNED, TWO_LAYERS, LONGER = ", untuned", ", two layers", ", four times the rounds"
 ENCODERS: dict[str, Encoders] = {VAE: "joint", MCVAE: "one for each view"}
 HIDDEN, FULL = 32, 10**6  # units of a hidden layer; a batch that holds any center
 SCHEDULE = Schedule()
@@ -114,6 +115,12 @@ def dissected(q: int, *, complete: bool) -> tuple[Arm, ...]:
     return tuple(found)
 
 
+def known(q: int) -> tuple[Arm, ...]:
+    """Ours by the parameters of each center and by the global ones, where the centers of test rows are known."""
+    ours = FedMvPPCA(q)
+    return Arm(DEFAULT + OWN, OwnParameters(ours)), Arm(DEFAULT, ours), Arm(YARDSTICK, PCA(q), "shared", "whole")
+
+
 def neural(q: int, dealing: Dealing) -> tuple[Arm, ...]:
     """Auto-encoders that can run: only the multi-channel VAE does without a view."""
     names = (VAE, MCVAE) if not dealing.endswith("K") else (MCVAE,)
@@ -128,9 +135,16 @@ def neural(q: int, dealing: Dealing) -> tuple[Arm, ...]:
     return tuple(found)
 
 
+def longer(q: int) -> Arm:
+    """The multi-channel VAE with time to arrive."""
+    return Arm(MCVAE + LONGER, Autoencoder(q, ENCODERS[MCVAE], schedule=replace(SCHEDULE, rounds=4 * SCHEDULE.rounds)))
+
+
 def sd(*, rivals: bool = True) -> Experiment:
     """The paper's table SD_2."""
     blocks = [block for dealing, n in SCENARIOS for block in settings(5, dealing, n, rivals=rivals)]
+    if rivals:  # where most centers have the fewest steps
+        blocks.append(Setting("IID", 6, (longer(5),), "longer", stacked=True))
     return Experiment("sd", SyntheticStudy(), tuple(blocks), "SD_2")
 
 
@@ -158,8 +172,7 @@ def study(
     complete = not any(np.isnan(rows).any() for rows in data.views.values())
     blocks = [b for dealing, n in dealings for b in settings(q, dealing, n, rivals=rivals, complete=complete)]
     if data.sites is not None:
-        own = Arm(DEFAULT, OwnParameters(FedMvPPCA(q)))
-        blocks.append(Setting(*KNOWN, (own, Arm(YARDSTICK, PCA(q), "shared", "whole"))))
+        blocks.append(Setting(*KNOWN, known(q)))
     if rivals:  # once, where all rows are one center
         blocks.append(Setting(*SCENARIOS[0], dissected(q, complete=complete), "dissected"))
     return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))

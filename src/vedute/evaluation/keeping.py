@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -12,14 +14,16 @@ import pandas as pd
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+import vedute
 from vedute.data.files import read_whole, said_plainly, sha256, to_json, write_whole
 from vedute.errors import UserError
 from vedute.evaluation.folds import N_FOLDS, Dataset
-from vedute.version import __version__
 
 T = TypeVar("T")
 Line = dict[str, Any]  # one line of a tidy table
 Told = Callable[[int, int], None]  # is told how many parts are done, and of how many
+COMPUTES = ("numpy", "scipy", "scikit-learn", "torch", "mofapy2", "opendp")
+IMPORTED = {"scikit-learn": "sklearn"}
 FOLDS = "folds"  # the folder of finished parts, inside that of the results
 
 
@@ -57,12 +61,11 @@ def each_part(
     source: Source,
     out: Path,
     *,
-    constants: object = None,
     jobs: int = 1,
     on_fold: Told | None = None,
 ) -> pd.DataFrame:
-    """The lines of all parts, in their order; ``constants`` is what results depend on and no part holds."""
-    return each(parts, partial(_done, source, constants), out, jobs=jobs, on_fold=on_fold)
+    """The lines of all parts, in their order."""
+    return each(parts, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
 
 
 def each(
@@ -85,13 +88,13 @@ def each(
     return pd.DataFrame(lines)
 
 
-def _done(source: Source, constants: object, folder: Path, part: Part) -> list[Line]:
+def _done(source: Source, folder: Path, part: Part) -> list[Line]:
     data = source.draw(part.repeat)
-    return kept_or_computed(folder / part.file, fold_key((part, constants), data), lambda: part.compute(data))
+    return kept_or_computed(folder / part.file, fold_key(part, data), lambda: part.compute(data))
 
 
 def fold_key(task: object, data: Dataset) -> str:
-    """A checksum of the version of the code, of what is to be done, and of the rows with their groups and sites."""
+    """A checksum of the code, of what is to be done, and of the rows with their groups and sites."""
     shapes = {name: rows.shape for name, rows in data.views.items()}
     about = repr([shapes, data.groups.tolist(), None if data.sites is None else data.sites.tolist()])
     return keyed(task, b"".join(rows.tobytes() for rows in data.views.values()) + about.encode())
@@ -99,7 +102,16 @@ def fold_key(task: object, data: Dataset) -> str:
 
 def keyed(task: object, rows: bytes = b"") -> str:
     """The same for what is to be done and the bytes of its rows, if it has any that the task does not name."""
-    return sha256(f"{__version__} {task!r}".encode() + rows)
+    return sha256(f"{_code()} {task!r}".encode() + rows)
+
+
+@cache
+def _code() -> str:
+    """A checksum of the package, and the versions of those that it computes with."""
+    package = Path(vedute.__file__).parent
+    sources = b"".join(path.read_bytes() for path in sorted(package.rglob("*.py")))
+    versions = {name: version(name) for name in COMPUTES if importlib.util.find_spec(IMPORTED.get(name, name))}
+    return sha256(f"{versions}".encode() + sources)
 
 
 def kept_or_computed(path: Path, key: str, work: Callable[[], list[Line]]) -> list[Line]:

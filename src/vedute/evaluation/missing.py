@@ -202,7 +202,7 @@ def run(
     """All views, each hidden in each third of the centers."""
     views = list(source.draw(0).views)
     tasks = [Task(name, components, view, *place) for place in places(repeats) for view in views]
-    return each_part(tasks, source, out, constants=(FEW, ALPHAS), jobs=jobs, on_fold=on_fold)
+    return each_part(tasks, source, out, jobs=jobs, on_fold=on_fold)
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:

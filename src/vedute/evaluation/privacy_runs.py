@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -209,6 +208,5 @@ def run(
     sweeps = [Sweep(name, components, views, rounds, *place) for place in places(repeats)]
     dealings: tuple[Dealing, ...] = ("IID", "G/K")
     walks = [Walk(name, components, dealing, rounds, *place) for dealing in dealings for place in places(repeats)]
-    how: dict[str, Any] = {"constants": (EPSILONS, CLIPS, TOTALS, SAME_TOTALS, ROUNDS), "jobs": jobs}
-    points = each_part(sweeps, source, out, on_fold=on_fold, **how)
-    return points, each_part(walks, source, out, on_fold=on_fold, **how)
+    points = each_part(sweeps, source, out, jobs=jobs, on_fold=on_fold)
+    return points, each_part(walks, source, out, jobs=jobs, on_fold=on_fold)

@@ -54,7 +54,7 @@ class Task:
         return f"{where}-r{self.repeat:03d}-f{self.fold}.json"
 
     def key(self, data: Dataset) -> str:
-        """Changes with everything that the result depends on: the arms, the rows and the version of the code."""
+        """Changes with everything that the result depends on: the arms, the rows and the code."""
         return fold_key(self, data)
 
 

@@ -151,7 +151,7 @@ def run(
 ) -> pd.DataFrame:
     """All folds."""
     tasks = [Task(name, components, *place) for place in places(repeats)]
-    return each_part(tasks, source, out, constants=(PRESETS, N_DRAWS), jobs=jobs, on_fold=on_fold)
+    return each_part(tasks, source, out, jobs=jobs, on_fold=on_fold)
 
 
 def markdown(lines: pd.DataFrame) -> str:

@@ -71,9 +71,9 @@ def _verdict(table: pd.DataFrame) -> str:
     held = next(str(name) for name in table["method"] if str(name).startswith(f"{HOLDERS}, q ="))
     steps = ", ".join(f"{explained[name]:+.1%} with {name.rsplit(' ', 1)[-1]}" for name in ours)
     alone, pooled, mofa = (explained[name] for name in PEERS)
-    return f"""On SD, which is drawn from the model, all methods with enough components are alike. On cnp the
-views have little in common. Variance explained, on average over the four hidden views: {pooled:+.1%} by ridge on pooled
-rows, {alone:+.1%} by ridge in each center alone, {mofa:+.1%} by MOFA; ours, by its number of components: {steps} (0 is
+    return f"""On cnp the views have little in common, unlike those of SD. Variance explained, on average over the four
+hidden views: {pooled:+.1%} by ridge on pooled rows, {alone:+.1%} by ridge in each center alone, {mofa:+.1%} by
+MOFA; ours, by its number of components: {steps} (0 is
 the {MEAN}). The 90 % intervals cover {covered[ours[0]]:.1%} with the fewest and {covered[ours[-1]]:.1%} with the most.
 
 Why guesses can be worse than the mean: where a few components have to serve all views, rows that lack a view put the
