@@ -14,6 +14,7 @@ from vedute.evaluation import collapse, experiments
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.experiments import (
     CORRECTED,
+    CUT,
     DEFAULT,
     LAMBDAS,
     LONGER,
@@ -41,8 +42,9 @@ def test_auto_encoders_are_trained_as_the_paper_says() -> None:
         assert (untuned.encoders, untuned.noise) == (encoders, "learned")
         assert untuned.schedule.steps(400)[0] == 1
     assert {arm.name for arm in experiments.neural(5, "G/K")} == {MCVAE, MCVAE + UNTUNED}  # a VAE needs every view
-    assert experiments.longer(5).name == MCVAE + LONGER
-    assert experiments.longer(5).method.schedule.rounds == 400
+    late = [arm for s in experiments.sd().settings for arm in s.arms if arm.name.endswith(LONGER)]
+    assert {arm.name for arm in late} == {MCVAE + LONGER, VAE + UNTUNED + LONGER, MCVAE + UNTUNED + LONGER}
+    assert {arm.method.schedule.rounds for arm in late} == {400}
 
 
 def test_fedprox_sweeps_lambda_from_0_to_a_half_and_adds_a_layer() -> None:
@@ -59,10 +61,25 @@ def test_fedprox_sweeps_lambda_from_0_to_a_half_and_adds_a_layer() -> None:
 def test_ours_runs_as_the_paper_does() -> None:
     one, three = ({arm.name: arm.method for arm in experiments.ours(5, "IID", n)} for n in (1, 3))
     assert one[PAPER] == FedMvPPCA(5, "paper", 1, 800)  # the centralised case
-    assert three[PAPER] == FedMvPPCA(5, "paper", 100, 30)
+    assert three[PAPER] == FedMvPPCA(5, "paper")
+    assert three[PAPER].first_iterations == 30
     own, typical, _ = experiments.known(5)
     assert (own.name, own.method) == (DEFAULT + OWN, OwnParameters(FedMvPPCA(5)))
     assert typical.method == FedMvPPCA(5)
+
+
+def test_the_default_preset_goes_on_until_it_has_converged_and_is_cut_off_where_the_page_says_so() -> None:
+    views, groups = make_sd(90, 40, sizes=(5, 4, 6), n_components=3, random_state=3)
+    data = Dataset(views, groups, np.array(["a", "b"])[np.arange(90) % 2])
+    blocks = experiments.study("", data, 2).settings
+    methods = {(s.dealing, arm.name): arm.method for s in blocks for arm in s.arms}
+    centers = deal(data, *three_folds(data, 0)[0], "sites", 0, 0).centers
+    ends = {}
+    for name in (PAPER, DEFAULT, DEFAULT + CUT):
+        settings = methods["sites", name].model(centers, 0).settings
+        ends[name] = settings.rounds, settings.tol
+    assert ends == {PAPER: (100, None), DEFAULT: (500, 1e-4), DEFAULT + CUT: (100, 1e-4)}
+    assert [name for name in methods if name[1].endswith(CUT)] == [("sites", DEFAULT + CUT)]
 
 
 def test_corrections_are_applied_one_after_the_other() -> None:

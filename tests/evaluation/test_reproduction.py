@@ -18,7 +18,7 @@ from vedute.evaluation.experiments import DEFAULT, PAPER, YARDSTICK, sd
 from vedute.evaluation.page_parts import ratios
 from vedute.evaluation.reproduction import page
 from vedute.evaluation.runner import Task, compute
-from vedute.evaluation.studies import adni_from_study
+from vedute.evaluation.studies import adni, from_study
 from vedute.evaluation.tables import gaps, summary
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -105,6 +105,6 @@ def test_the_study_file_of_the_adni_page_works(tmp_path: Path) -> None:
     subjects.assign(site=[f"site{i % 2}" for i in range(60)]).to_csv(tmp_path / "subjects.csv", index=False)
     for rows, file in zip(views.values(), names.values(), strict=True):
         pd.DataFrame(rows).add_prefix("f").assign(id=range(60)).to_csv(tmp_path / file, index=False)
-    experiment = adni_from_study(tmp_path / "adni.toml")
+    experiment = adni(from_study(tmp_path / "adni.toml"))
     assert list(experiment.source.draw(0).views) == ["CLINIC", "MRI", "FDG", "AV45"]
     assert not any("not ADNI" in remark for remark in experiment.remarks)

@@ -15,7 +15,7 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
-from vedute.evaluation.studies import CNP, adni_from_folder, adni_from_study, complete_rows, heart4, read_folder
+from vedute.evaluation.studies import CNP, adni, complete_rows, from_folder, from_study, heart4, read_folder
 from vedute.evaluation.studies import read_study as read
 
 
@@ -50,7 +50,7 @@ def test_a_folder_is_joined_by_id_and_missing_stays_missing(tmp_path: Path) -> N
 
 
 def test_the_stand_in_says_that_it_is_not_adni(tmp_path: Path) -> None:
-    experiment = adni_from_folder(write_folder(tmp_path / "cnp", CNP.views))
+    experiment = adni(from_folder(write_folder(tmp_path / "cnp", CNP.views)))
     assert experiment.remarks[0].startswith("This is not ADNI")
     assert "Of 90 subjects the 88" in experiment.remarks[1]
     dealt = [(s.dealing, s.centers) for s in experiment.settings if s.part == "ours"]
@@ -76,7 +76,7 @@ def test_a_study_file_gives_rows_groups_and_centers(tmp_path: Path) -> None:
 
 def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="has 3 views; the experiment needs four"):
-        adni_from_study(write_study(tmp_path / "toy"))
+        from_study(write_study(tmp_path / "toy"))
     with pytest.raises(UserError, match="no such file"):
         read_folder(tmp_path, CNP)
     folder = write_folder(tmp_path / "cnp", CNP.views)

@@ -10,7 +10,7 @@ import click
 
 from vedute.cli.options import FilePath
 from vedute.cli.paper_corrections import collapse
-from vedute.cli.paper_options import data_option, named_source, shared_options, shown
+from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown
 from vedute.cli.paper_privacy import privacy
 from vedute.cli.paper_variability import missing, variability
 from vedute.errors import UserError
@@ -44,19 +44,14 @@ def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
 @command.command()
 @shared_options
 @rivals_option
-@click.option("--data", type=FilePath, metavar="FOLDER", help="The open data set cnp, which stands in for ADNI.")
-@click.option("--study", type=FilePath, metavar="FILE", help="A study file with four views, such as ADNI itself.")
+@rows_options
 def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | None, study: Path | None) -> None:
     """Four views: the same scenarios on real data (table ADNI_2), and the true centers."""
-    from vedute.evaluation.studies import adni_from_folder, adni_from_study
+    from vedute.evaluation.studies import adni as experiment
 
-    if study is not None and data is None:
-        experiment = adni_from_study(study, rivals=rivals)
-    elif data is not None and study is None:
-        experiment = adni_from_folder(data, rivals=rivals)
-    else:
+    if data is None and study is None:
         raise UserError("give either --data FOLDER (cnp, which stands in for ADNI) or --study FILE (docs/adni.md)")
-    conduct(experiment, repeats, out, jobs)
+    conduct(experiment(rows_given(data, study), rivals=rivals), repeats, out, jobs)
 
 
 @command.command()
@@ -72,16 +67,16 @@ def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) 
 
 @command.command()
 @shared_options
-@data_option
-def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+@rows_options
+def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
     """Auto-encoders in scenario G, federated by FedAvg and by FedProx with lambda up to 0.5 (table ADNI_fedprox)."""
     from vedute.evaluation.experiments import fedprox as experiment
     from vedute.evaluation.fedprox_figure import figure
-    from vedute.evaluation.studies import not_adni
 
-    name, source, about, q = named_source("fedprox", data)
-    beside, remarks = (None, ()) if data is None else ("ADNI_fedprox", (not_adni(about),))
-    conduct(experiment(name, source, q, beside, remarks), repeats, out, jobs, figure)
+    given = rows_given(data, study)
+    beside = "ADNI_fedprox" if given.printed == "ADNI" else None
+    name = f"fedprox{given.suffix}"
+    conduct(experiment(name, given.source, given.n_components, beside, given.remarks), repeats, out, jobs, figure)
 
 
 @command.command()
@@ -96,8 +91,10 @@ def corrections(repeats: int, out: Path, jobs: int | None) -> None:
 @command.command()
 @click.option("--components", default="2-15", show_default=True, metavar="RANGE", help="Numbers to try.")
 @shared_options
-@data_option
-def selection(components: str, repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+@rows_options
+def selection(
+    components: str, repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None
+) -> None:
     """WAIC and errors against the number of components (table Latent_space)."""
     from vedute.cli.select import parse_components
     from vedute.data.files import write_whole
@@ -105,11 +102,12 @@ def selection(components: str, repeats: int, out: Path, jobs: int | None, data: 
     from vedute.evaluation.selection import markdown, run, summary
     from vedute.evaluation.selection_figure import figure
 
-    name, source, _, _ = named_source("selection", data)
-    tried = parse_components(components)
-    lines = run(name, source, tried, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    table = summary(lines, "SD" if data is None else "ADNI")
-    found = {"md": markdown(table).encode(), "csv": csv(lines).encode(), **figure(lines, table)}
+    given, tried = rows_given(data, study), parse_components(components)
+    name = f"selection{given.suffix}"
+    lines = run(name, given.source, tried, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
+    table, title = summary(lines, given.printed), f"{given.about}, scenario IID, 3 centers, {repeats} x 3-fold"
+    text = "\n\n".join([f"# {name}: {repeats} x 3-fold", *given.remarks, markdown(table)])
+    found = {"md": text.encode(), "csv": csv(lines).encode(), **figure(lines, table, title)}
     for kind, content in found.items():
         write_whole(out / f"{name}.{kind}", content)
         click.echo(str(out / f"{name}.{kind}"))
@@ -148,9 +146,9 @@ def everything(context: click.Context, repeats: int, out: Path, jobs: int | None
     for experiment in (collapse, corrections):
         context.invoke(experiment, **how)
     for rows in (None, cnp):
-        context.invoke(selection, components="2-15", data=rows, **how)
+        context.invoke(selection, components="2-15", data=rows, study=None, **how)
         for experiment in (privacy, variability, *((missing, fedprox) if rivals else ())):
-            context.invoke(experiment, data=rows, **how)
+            context.invoke(experiment, data=rows, study=None, **how)
     if rivals:
         context.invoke(page, results=out, out=out / "reproduction.md")
 

@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from vedute.cli.options import FilePath
+from vedute.errors import UserError
 
 if TYPE_CHECKING:
-    from vedute.evaluation.keeping import Source
+    from vedute.evaluation.studies import Given
 
 F = TypeVar("F", bound=Callable[..., None])
 
-data_option = click.option(
-    "--data", type=FilePath, metavar="FOLDER", help="Run on the open data set cnp instead of synthetic data."
-)
+
+def rows_options(function: F) -> F:
+    """Real rows in place of synthetic ones; the names of the files then end in "-cnp" or "-study"."""
+    function = click.option(
+        "--study", type=FilePath, metavar="FILE", help="Run on a study file with four views, such as ADNI itself."
+    )(function)
+    return click.option(
+        "--data", type=FilePath, metavar="FOLDER", help="Run on the open data set cnp, which stands in for ADNI."
+    )(function)
 
 
 def shared_options(function: F) -> F:
@@ -43,11 +50,12 @@ def _counted(done: int, total: int) -> None:
     click.echo(f"\rpart {done}/{total}", nl=done == total, err=True)
 
 
-def named_source(name: str, data: Path | None) -> tuple[str, Source, str, int]:
-    """The name of the experiment, its rows, how to call them, and the number of components."""
-    from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
-    from vedute.evaluation.studies import CNP, complete_rows, read_folder
+def rows_given(data: Path | None, study: Path | None) -> Given:
+    """The rows that an experiment is to run on."""
+    from vedute.evaluation.studies import SYNTHETIC, from_folder, from_study
 
-    if data is None:
-        return name, SyntheticStudy(), "SD", 5
-    return f"{name}-cnp", FixedStudy(complete_rows(read_folder(data, CNP))), "cnp", CNP.n_components
+    if data is not None and study is not None:
+        raise UserError("give --data FOLDER or --study FILE, not both")
+    if data is not None:
+        return from_folder(data)
+    return SYNTHETIC if study is None else from_study(study)

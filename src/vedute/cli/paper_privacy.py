@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from vedute.cli.paper_options import data_option, named_source, shared_options, shown
+from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown
 
 
 @click.command()
 @shared_options
-@data_option
-def privacy(repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+@rows_options
+def privacy(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
     """Accuracy against eps, the clip constant and the true total; global parameters by round.
 
     Writes NAME.md, NAME.csv (one line for each point and fold), NAME-rounds.csv (over folds) and the figures NAME,
@@ -22,8 +22,10 @@ def privacy(repeats: int, out: Path, jobs: int | None, data: Path | None) -> Non
     from vedute.evaluation.privacy_results import write
     from vedute.evaluation.privacy_runs import run
 
-    name, source, about, q = named_source("privacy", data)
-    paper, about = ("SD_2", about) if data is None else ("ADNI_2", f"{about} (not ADNI)")
-    points, rounds = run(name, source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    for path in write(name, points, rounds, out, paper, about):
+    given = rows_given(data, study)
+    name = f"privacy{given.suffix}"
+    points, rounds = run(
+        name, given.source, given.n_components, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown()
+    )
+    for path in write(name, points, rounds, out, f"{given.printed}_2", given.about):
         click.echo(str(path))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from vedute.cli.paper_options import data_option, named_source, shared_options, shown
+from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown
 
 
 @click.command()
 @shared_options
-@data_option
-def variability(repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+@rows_options
+def variability(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
     """Latent space by center, predicted against observed, missing views imputed (scenario G/K).
 
     Writes NAME.md, NAME.csv, NAME-features.csv and the figures NAME and NAME-VIEW of both missing views (PNG and SVG);
@@ -22,16 +22,17 @@ def variability(repeats: int, out: Path, jobs: int | None, data: Path | None) ->
     from vedute.evaluation.variability import fit, run
     from vedute.evaluation.variability_results import write_variability
 
-    name, source, about, q = named_source("variability", data)
-    lines = run(name, source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    for path in write_variability(name, lines, fit(source.draw(0), q, "default", 0, 0), out, about):
+    given = rows_given(data, study)
+    name, q = f"variability{given.suffix}", given.n_components
+    lines = run(name, given.source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
+    for path in write_variability(name, lines, fit(given.source.draw(0), q, "default", 0, 0), out, given.about):
         click.echo(str(path))
 
 
 @click.command()
 @shared_options
-@data_option
-def missing(repeats: int, out: Path, jobs: int | None, data: Path | None) -> None:
+@rows_options
+def missing(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
     """A view hidden in a third of the centers, predicted by us, by regression and by MOFA.
 
     Writes NAME.md, NAME.csv, NAME.png and NAME.svg; NAME is "missing", or "missing-cnp" with --data. Needs the extra
@@ -40,7 +41,8 @@ def missing(repeats: int, out: Path, jobs: int | None, data: Path | None) -> Non
     from vedute.evaluation.missing import run
     from vedute.evaluation.variability_results import write_missing
 
-    name, source, about, q = named_source("missing", data)
-    lines = run(name, source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    for path in write_missing(name, lines, out, about):
+    given = rows_given(data, study)
+    name = f"missing{given.suffix}"
+    lines = run(name, given.source, given.n_components, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
+    for path in write_missing(name, lines, out, given.about):
         click.echo(str(path))

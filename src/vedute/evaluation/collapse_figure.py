@@ -22,7 +22,7 @@ def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
             )
             for axes, parameter in zip(own, SD, strict=True):
                 part = lines[(lines["centers"] == n) & (lines["case_mix"] == tau) & (lines["parameter"] == parameter)]
-                for method, colour in zip(methods, (COLOURS[2], *COLOURS[4:7], COLOURS[0]), strict=True):
+                for method, colour in zip(methods, (COLOURS[2], *COLOURS[3:7], COLOURS[0]), strict=True):
                     middle = part[part["method"] == method].groupby("round")["ratio"].median()
                     axes.loglog(middle.index, middle, color=colour, marker="o", markersize=3, label=method)
                 axes.axhline(1.0, color="0.3", linestyle=":", linewidth=1.0)

@@ -15,18 +15,20 @@ from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.dissection import CompleteRows, OneNoise, Projected
 from vedute.evaluation.folds import Dataset, Dealing
 from vedute.evaluation.keeping import Source
-from vedute.evaluation.methods import DPFedMvPPCA, FedMvPPCA, OwnParameters
+from vedute.evaluation.methods import ROUNDS, DPFedMvPPCA, FedMvPPCA, OwnParameters
 from vedute.evaluation.runner import Experiment, Setting
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"
 PROJECTED, ONE_NOISE, COMPLETE = ", projected", ", one noise", ", complete rows"  # what is undone, after its name
+CUT = f", {ROUNDS} rounds"
 OWN = ", each center's own parameters"
-# Each correction of the default preset, added to the paper's in turn; the default also has one start and one rotation.
+# Corrections of the default preset, added to the paper's; the default also has one start and one rotation.
 CORRECTED: dict[str, tuple[str, ...]] = {
     PAPER: (),
     f"{PAPER}, posterior variances": ("posterior_variances",),
-    f"{PAPER}, these and case mix": ("posterior_variances", "case_mix"),
+    f"{PAPER}, case mix": ("case_mix",),
+    f"{PAPER}, both of these": ("posterior_variances", "case_mix"),
     f"{PAPER}, all corrections": ("posterior_variances", "case_mix", "spread"),
 }
 YARDSTICK = "PCA, pooled"
@@ -126,25 +128,37 @@ def neural(q: int, dealing: Dealing) -> tuple[Arm, ...]:
     names = (VAE, MCVAE) if not dealing.endswith("K") else (MCVAE,)
     found = []
     for name in names:
-        tuned = Autoencoder(q, ENCODERS[name], schedule=SCHEDULE)
         found += [
-            Arm(name, tuned, "per center"),
-            Arm(name + UNTUNED, replace(tuned, noise="learned", schedule=replace(SCHEDULE, batch=FULL)), "per center"),
-            Arm(name, tuned, "shared"),
+            Arm(name, tuned(q, name), "per center"),
+            Arm(name + UNTUNED, untuned(q, name), "per center"),
+            Arm(name, tuned(q, name), "shared"),
         ]
     return tuple(found)
 
 
-def longer(q: int) -> Arm:
-    """The multi-channel VAE with time to arrive."""
-    return Arm(MCVAE + LONGER, Autoencoder(q, ENCODERS[MCVAE], schedule=replace(SCHEDULE, rounds=4 * SCHEDULE.rounds)))
+def tuned(q: int, name: str) -> Autoencoder:
+    """With its noise at the optimum, and several steps in an epoch."""
+    return Autoencoder(q, ENCODERS[name], schedule=SCHEDULE)
+
+
+def untuned(q: int, name: str) -> Autoencoder:
+    """With a noise that Adam has to find, and one step in an epoch."""
+    return replace(tuned(q, name), noise="learned", schedule=replace(SCHEDULE, batch=FULL))
+
+
+def longer(name: str, method: Autoencoder, scaling: Scaling) -> Arm:
+    """An auto-encoder with more time to arrive."""
+    late = replace(method.schedule, rounds=4 * method.schedule.rounds)
+    return Arm(name + LONGER, replace(method, schedule=late), scaling)
 
 
 def sd(*, rivals: bool = True) -> Experiment:
     """The paper's table SD_2."""
     blocks = [block for dealing, n in SCENARIOS for block in settings(5, dealing, n, rivals=rivals)]
     if rivals:  # where most centers have the fewest steps
-        blocks.append(Setting("IID", 6, (longer(5),), "longer", stacked=True))
+        blocks.append(Setting("IID", 6, (longer(MCVAE, tuned(5, MCVAE), "shared"),), "longer", stacked=True))
+        slow = tuple(longer(name + UNTUNED, untuned(5, name), "per center") for name in ENCODERS)
+        blocks.append(Setting("IID", 3, slow, "longer", stacked=True))
     return Experiment("sd", SyntheticStudy(), tuple(blocks), "SD_2")
 
 
@@ -166,7 +180,8 @@ def study(
     remarks: Sequence[str] = (),
 ) -> Experiment:
     """A table like ADNI_2 on given rows; also with their true centers, where these are known."""
-    dealings = SCENARIOS if len(data.views) > 2 else tuple(s for s in SCENARIOS if not s[0].endswith("K"))
+    whole = tuple(s for s in SCENARIOS if not s[0].endswith("K"))  # nobody lacks a view
+    dealings = SCENARIOS if len(data.views) > 2 else whole
     if data.sites is not None:
         dealings = (*dealings, SITES)
     complete = not any(np.isnan(rows).any() for rows in data.views.values())
@@ -175,6 +190,10 @@ def study(
         blocks.append(Setting(*KNOWN, known(q)))
     if rivals:  # once, where all rows are one center
         blocks.append(Setting(*SCENARIOS[0], dissected(q, complete=complete), "dissected"))
+        one = Arm(DEFAULT + ONE_NOISE, OneNoise(FedMvPPCA(q)))
+        blocks += [Setting(dealing, n, (one,), "dissected") for dealing, n in whole if n > 1]
+        if data.sites is not None:
+            blocks.append(Setting(*SITES, (one, Arm(DEFAULT + CUT, FedMvPPCA(q, rounds=ROUNDS))), "dissected"))
     return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
 
 
@@ -187,7 +206,7 @@ def fedprox(
         arms = [Arm(PAPER, FedMvPPCA(q, "paper"), scaling) for scaling in SWEPT]
         blocks.append(Setting("G", n, (*arms, Arm(DEFAULT, FedMvPPCA(q), "shared"))))
         for encoder in (VAE, MCVAE):
-            plain = Autoencoder(q, ENCODERS[encoder], schedule=SCHEDULE)
+            plain = tuned(q, encoder)
             swept = [
                 Arm(f"{encoder}, lambda {value:g}", replace(plain, proximal=value), scaling)
                 for scaling in SWEPT

@@ -20,6 +20,8 @@ from vedute.privacy.policies import PaperPrivacy
 
 Views = Mapping[str, Array]
 Centers = Mapping[str, Views]
+ROUNDS = 100  # of the paper
+LONGEST = 500  # rounds of the default preset, which ends when it has converged
 WIDE = 1e8  # variance of x so large that the posterior mean is the orthogonal projection of PCA
 
 
@@ -90,22 +92,31 @@ class FedMvPPCA:
 
     n_components: int
     preset: str = "default"
-    rounds: int = 100
+    rounds: int | None = None  # as the preset has them
     first_iterations: int = 30
-    tol: float | None = 1e-4
+    tol: float | None = None  # likewise
     corrections: tuple[str, ...] = ()  # of the default preset, that the paper preset is to have as well
 
     def fit(self, centers: Centers, seed: int) -> Projection:
-        """Fit all rounds; the paper preset has no other end."""
+        """Fit until the preset's end."""
         return Projection(self.model(centers, seed).emission(None))
 
     def model(self, centers: Centers, seed: int) -> Model:
         """Everything that was learnt."""
+        rounds, tol = end_of(self.preset)
         estimator: Any = FederatedPPCA(
-            self.n_components, preset=self.preset, rounds=self.rounds, first_iterations=self.first_iterations,
-            scaling="declared", tol=None if self.preset == "paper" else self.tol, random_state=seed,
+            self.n_components, preset=self.preset, rounds=self.rounds or rounds, tol=self.tol or tol,
+            first_iterations=self.first_iterations, scaling="declared", random_state=seed,
         )  # fmt: skip
         return _fitted(estimator.set_params(**dict.fromkeys(self.corrections, True)), centers, unit_ranges(centers))
+
+
+def end_of(preset: str) -> tuple[int, float | None]:
+    """Rounds at most, and the change that ends a fit before: the paper's number, or as many as convergence takes.
+
+    Where fits are cut off, the last bits of the arithmetic decide what comes out.
+    """
+    return (ROUNDS, None) if preset == "paper" else (LONGEST, 1e-4)
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,7 @@ class DPFedMvPPCA:
         """Fit all rounds; the noise comes from the seed, or no table could be written twice."""
         policy = PaperPrivacy(self.epsilon, self.delta, self.clip, seed=seed)
         estimator = FederatedPPCA(
-            self.n_components, preset="paper", rounds=100, tol=None, random_state=seed, privacy=policy,
+            self.n_components, preset="paper", rounds=ROUNDS, tol=None, random_state=seed, privacy=policy,
             scaling="center-minmax",  # leaves rows that are scaled already as they are
         )  # fmt: skip
         return Projection(_fitted(estimator, centers).emission(None))

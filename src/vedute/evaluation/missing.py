@@ -26,7 +26,7 @@ from vedute.estimator import FederatedPPCA
 from vedute.evaluation.baselines.mofa import MOFA
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
-from vedute.evaluation.methods import Views, side_by_side
+from vedute.evaluation.methods import Views, end_of, side_by_side
 
 LEVEL = 0.90
 N_CENTERS = 6
@@ -123,7 +123,8 @@ def _fitted(centers: Mapping[str, Views], q: int, seed: int) -> FederatedPPCA:
     with warnings.catch_warnings():
         for expected in (ConvergenceWarning, DataWarning):
             warnings.simplefilter("ignore", expected)
-        return FederatedPPCA(q, scaling=None, tol=1e-4, random_state=seed).fit(centers)
+        rounds, tol = end_of("default")
+        return FederatedPPCA(q, rounds=rounds, scaling=None, tol=tol, random_state=seed).fit(centers)
 
 
 def _imputed(fitted: FederatedPPCA, hidden: Hidden, *, known: bool) -> tuple[Array, Array]:

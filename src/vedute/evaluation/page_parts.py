@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -47,6 +48,18 @@ def placed(values: pd.DataFrame, form: str = ".3f") -> str:
         for (scenario, n), row in zip(values.index.to_list(), values.to_numpy().tolist(), strict=True)
     ]
     return rows(["scenario", "centers", *map(str, values.columns)], body)
+
+
+def at_most(share: float, digits: int = 0) -> str:
+    """A bound in per cent, rounded up, or the sentence that states it would be false."""
+    step = 10.0 ** (digits + 2)
+    return f"{math.ceil(share * step - 1e-9) / step:.{digits}%}"
+
+
+def listed(values: pd.Series[float], form: str) -> str:
+    """Values with their scenarios and numbers of centers, for a sentence."""
+    cells = zip(values.index.to_list(), values.to_list(), strict=True)
+    return ", ".join(f"{scenario} with {n} {format(value, form)}" for (scenario, n), value in cells)
 
 
 def at_sites(values: pd.Series[float], scenario: str = "sites") -> float:

@@ -120,7 +120,9 @@ def measured(case: Case, fold: Fold, seed: int) -> Line:
     """One point on one fold."""
     centers, test = scaled(fold.centers, fold.test, case.variant.scaling)
     trail = case.variant.fit(centers, seed)
-    return asdict(score(trail.end, centers, test, fold)) | {"rounds": len(trail.priors)}
+    noise = trail.end.emission.noise
+    about = {"rounds": len(trail.priors), "noise_ratio": float(noise.max() / noise.min())}
+    return asdict(score(trail.end, centers, test, fold)) | about
 
 
 def _mean_alone(fold: Fold, scaling: Scaling) -> Line:
@@ -173,9 +175,10 @@ def _told(trail: Trail) -> Iterator[Line]:
     for view in trail.layout.names:
         found = spreads(trail.priors, view) | {"noise variance": [p.views[view].sigma2 for p in trail.priors]}
         for quantity, values in found.items():
+            unknown = len(trail.priors) - len(values)  # rounds that had no spread yet
             for r in ROUNDS:
-                if r <= len(values):
-                    yield {"round": r, "view": view, "quantity": quantity, "value": values[r - 1]}
+                if unknown < r <= len(trail.priors):
+                    yield {"round": r, "view": view, "quantity": quantity, "value": values[r - 1 - unknown]}
 
 
 def _scored(trail: Trail, centers: Scaled, test: Scaled, fold: Fold) -> Iterator[Line]:

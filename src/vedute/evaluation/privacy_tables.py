@@ -25,6 +25,7 @@ def summary(lines: pd.DataFrame, table: str) -> pd.DataFrame:
         about = dict(zip(POINT, point, strict=True))
         rows = own.set_index(["repeat", "fold"])
         about |= {"rho": rows["rho"].iloc[0], "total": rows["total"].iloc[0], "folds": len(rows)}
+        about["noise_ratio"] = rows["noise_ratio"].quantile(0.5)
         plain = _plain(lines, str(about["scaling"]))
         for metric in METRICS:
             values = rows[metric]

@@ -12,7 +12,7 @@ from vedute.core.predict import global_emission
 from vedute.data.ranges import named_ranges
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning
 from vedute.evaluation.arms import Scaling
-from vedute.evaluation.methods import Centers, Projection
+from vedute.evaluation.methods import ROUNDS, Centers, Projection, end_of
 from vedute.federation.fitting import conclude, prepare, run
 from vedute.federation.loop import Progress
 from vedute.federation.private import Ledgers, described, fit_privately
@@ -58,7 +58,7 @@ class Variant:
     n_components: int
     scaling: Scaling = "per center"
     policy: PaperPrivacy | SubjectPrivacy | None = None
-    rounds: int = 100
+    rounds: int = ROUNDS  # of the paper's algorithm
 
     @property
     def preset(self) -> str:
@@ -69,13 +69,14 @@ class Variant:
     def settings(self, seed: int) -> Settings:
         """Rows are scaled already: the smallest and largest values, or the declared ranges, are 0 and 1."""
         preset, policy = self.preset, self.policy
+        rounds, tol = (self.rounds, None) if preset == "paper" else end_of(preset)
         if policy is not None:
             scaling, policy = "declared" if self.scaling == "shared" else "center-minmax", replace(policy, seed=seed)
         else:
             scaling = "shared-minmax"
         return Settings(
-            self.n_components, self.rounds, preset=preset, scaling=scaling, tol=None if preset == "paper" else 1e-4,
-            seed=seed, privacy=None if policy is None else described(policy),
+            self.n_components, rounds, preset=preset, scaling=scaling, tol=tol, seed=seed,
+            privacy=None if policy is None else described(policy),
         )  # fmt: skip
 
     def fit(self, centers: Centers, seed: int) -> Trail:

@@ -13,7 +13,10 @@ from vedute.evaluation.runner import Experiment
 from vedute.evaluation.tables import markdown, summary
 
 Draw = Callable[[pd.DataFrame, str], dict[str, bytes]]
-UNITS = "Errors in min-max scaled units; mean ± standard deviation over folds; accuracy by LDA on latent means."
+UNITS = (
+    "Errors in min-max scaled units; mean ± standard deviation over folds (of SD: over draws as well); accuracy by LDA "
+    "on latent means."
+)
 
 
 def write(experiment: Experiment, lines: pd.DataFrame, out: Path, draw: Draw = figure) -> list[Path]:

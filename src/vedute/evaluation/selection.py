@@ -90,7 +90,10 @@ def _error(model: Model, tables: Sequence[Views], common: Ends | None) -> float:
     errors = []
     for views in tables:
         ends, seen = common or ends_of([views]), model.reconstruct(views)
-        gaps = [np.abs(rows - seen[name]) / (ends[name][1] - ends[name][0]) for name, rows in views.items()]
+        widths = {name: high - low for name, (low, high) in ends.items()}
+        gaps = [
+            np.abs(rows - seen[name]) / np.where(widths[name] > 0, widths[name], 1.0) for name, rows in views.items()
+        ]
         errors.append(np.concatenate([gap.ravel() for gap in gaps]).mean())
     return float(np.mean(errors))
 

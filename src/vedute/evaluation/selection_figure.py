@@ -7,7 +7,7 @@ import pandas as pd
 from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
 
 
-def figure(lines: pd.DataFrame, table: pd.DataFrame) -> dict[str, bytes]:
+def figure(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row of three panels for each preset."""
     presets = list(dict.fromkeys(lines["preset"]))
     with canvas(3.8 * len(presets), 13.0) as drawn:
@@ -30,4 +30,5 @@ def figure(lines: pd.DataFrame, table: pd.DataFrame) -> dict[str, bytes]:
                 axes.set_xlabel("components")
                 axes.set_xticks(q)
                 tidy(axes)
+        drawn.suptitle(title)
         return files(drawn)

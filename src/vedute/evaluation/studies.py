@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.evaluation.experiments import study
+from vedute.evaluation.experiments import FixedStudy, SyntheticStudy, study
 from vedute.evaluation.folds import Dataset
+from vedute.evaluation.keeping import Source
 from vedute.evaluation.runner import Experiment
 
 NOT_ADNI = (
@@ -42,32 +45,49 @@ CNP = OpenData("cnp", ("COGN", "QUEST", "T1W", "REST"), "group2", "site", 6, com
 HEART4 = OpenData("heart4", ("CLINIC", "EXERCISE"), "group", "site", 6, complete=False)
 
 
-def not_adni(name: str) -> str:
-    """What a reader has to be told."""
-    return NOT_ADNI.format(name=name)
+@dataclass(frozen=True)
+class Given:
+    """The rows of an experiment, and what has to be said with them."""
+
+    source: Source
+    about: str  # in titles
+    n_components: int
+    printed: Literal["SD", "ADNI"]  # the data of the paper whose values stand beside
+    suffix: str = ""  # of the experiment's name
+    remarks: tuple[str, ...] = ()
 
 
-def adni_from_folder(folder: Path, *, rivals: bool = True) -> Experiment:
-    """The experiment of table ADNI_2 on the open study that stands in for ADNI."""
-    whole = read_folder(folder, CNP)
-    data = complete_rows(whole)
-    remarks = (not_adni(CNP.name), COMPLETE.format(all=len(whole), kept=len(data)))
-    return study("adni", data, CNP.n_components, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
+SYNTHETIC = Given(SyntheticStudy(), "SD", 5, "SD")
 
 
-def adni_from_study(path: Path, *, rivals: bool = True) -> Experiment:
-    """The experiment of table ADNI_2 on a study file with four views; K takes away its second or its third."""
+def from_folder(folder: Path) -> Given:
+    """The open study that stands in for ADNI."""
+    return _in_place_of_adni(read_folder(folder, CNP), CNP.name, CNP.n_components, f"-{CNP.name}")
+
+
+def from_study(path: Path) -> Given:
+    """A study file with four views; scenario K takes away its second or its third."""
     loaded = Study.load(path)
     if len(loaded.views) != 4:
         raise UserError(
             f"{path}: has {len(loaded.views)} views; the experiment needs four, in the order CLINIC, MRI, FDG, AV45"
         )
-    whole = read_study(loaded)
+    return _in_place_of_adni(read_study(loaded), loaded.name, loaded.components or CNP.n_components, "-study")
+
+
+def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str) -> Given:
+    """Complete rows, and unless the study calls itself ADNI a remark that they are not."""
     data = complete_rows(whole)
-    name = f"the study {loaded.name!r}"
     kept = COMPLETE.format(all=len(whole), kept=len(data))
-    remarks = (kept,) if "adni" in loaded.name.lower() else (not_adni(name), kept)
-    return study("adni", data, loaded.components or 6, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
+    if re.match(r"adni\b", name, re.IGNORECASE):
+        return Given(FixedStudy(data), name, q, "ADNI", suffix, (kept,))
+    return Given(FixedStudy(data), f"{name} (not ADNI)", q, "ADNI", suffix, (NOT_ADNI.format(name=name), kept))
+
+
+def adni(given: Given, *, rivals: bool = True) -> Experiment:
+    """The experiment of table ADNI_2."""
+    data = given.source.draw(0)
+    return study("adni", data, given.n_components, rivals=rivals, paper_table="ADNI_2", remarks=given.remarks)
 
 
 def heart4(folder: Path, *, rivals: bool = True) -> Experiment:

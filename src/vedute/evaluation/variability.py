@@ -21,6 +21,7 @@ from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.folds import N_FOLDS, Dataset, deal, three_folds
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
+from vedute.evaluation.methods import end_of
 from vedute.evaluation.metrics import Labels
 
 LEVEL = 0.90
@@ -90,10 +91,8 @@ def fit(data: Dataset, q: int, preset: str, repeat: int, fold: int) -> Scene:
     numbered = Dataset({**data.views, _ROW: np.arange(len(data), dtype=float)[:, None]}, data.groups, data.sites)
     dealt = deal(numbered, train, test, "G/K", 3, N_FOLDS * repeat + fold)
     centers, rows = _unnumbered(dealt.centers)[0], _unnumbered(dealt.test)
-    seed = N_FOLDS * repeat + fold
-    model = FederatedPPCA(
-        q, preset=preset, scaling="shared-minmax", tol=None if preset == "paper" else 1e-4, random_state=seed
-    )
+    seed, (rounds, tol) = N_FOLDS * repeat + fold, end_of(preset)
+    model = FederatedPPCA(q, rounds=rounds, preset=preset, scaling="shared-minmax", tol=tol, random_state=seed)
     with warnings.catch_warnings():
         for expected in (ConvergenceWarning, DataWarning):
             warnings.simplefilter("ignore", expected)

@@ -32,7 +32,7 @@ def write_variability(name: str, lines: pd.DataFrame, scene: Scene, out: Path, a
     """Table, tidy lines, the features of the drawn fold, and the figures."""
     times = f"{lines['repeat'].nunique()} x 3-fold"
     found = {
-        f"{name}.md": f"# {name}: {times}\n\n{ABOUT_VARIABILITY}\n\n{variability.markdown(lines)}".encode(),
+        f"{name}.md": _page(f"{name}: {times}", about, ABOUT_VARIABILITY, variability.markdown(lines)),
         f"{name}.csv": csv(lines).encode(),
         f"{name}-features.csv": csv(pd.DataFrame(scene.lines())).encode(),
     }
@@ -47,11 +47,15 @@ def write_missing(name: str, lines: pd.DataFrame, out: Path, about: str) -> list
     """Table, tidy lines and figure."""
     table, times = missing.summary(lines), f"{lines['repeat'].nunique()} x 3 thirds"
     found = {
-        f"{name}.md": f"# {name}: {times}\n\n{ABOUT_MISSING}\n\n{missing.markdown(table)}".encode(),
+        f"{name}.md": _page(f"{name}: {times}", about, ABOUT_MISSING, missing.markdown(table)),
         f"{name}.csv": csv(lines).encode(),
     }
     drawn = {name: figure(table, f"{about}: a view hidden in a third of 6 centers, {times}; bars: one sd")}
     return _written(found | _named(drawn), out)
+
+
+def _page(title: str, about: str, protocol: str, table: str) -> bytes:
+    return f"# {title}\n\nData: {about}.\n\n{protocol}\n\n{table}".encode()
 
 
 def _named(drawn: dict[str, dict[str, bytes]]) -> dict[str, bytes]:
