@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from vedute.cli.paper import command
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import DEFAULT, PAPER, YARDSTICK, sd
-from vedute.evaluation.page_parts import ratios
+from vedute.evaluation.page_parts import at_sites, means, ratios
 from vedute.evaluation.reproduction import page
 from vedute.evaluation.runner import Task, compute
 from vedute.evaluation.studies import adni, from_study
@@ -47,9 +48,21 @@ def test_other_results_give_another_page(tmp_path: Path) -> None:
     assert f"lie within {worst:.0%} of" not in before
     assert f"reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f} times" in text
     assert f"reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f} times" not in before
-    (tmp_path / "results" / "adni.csv").unlink()
-    with pytest.raises(UserError, match="vedute paper adni"):
-        page(tmp_path / "results")
+    for file, command_line in {
+        "adni.csv": "vedute paper adni --data cnp --out",
+        "privacy-cnp-rounds.csv": "vedute paper privacy --data cnp --out",
+        "collapse.csv": "vedute paper collapse --out",
+    }.items():
+        (tmp_path / "results" / file).rename(tmp_path / "away")
+        with pytest.raises(UserError, match=command_line):
+            page(tmp_path / "results")
+        (tmp_path / "away").rename(tmp_path / "results" / file)
+
+
+def test_every_figure_of_the_page_is_there() -> None:
+    shown = re.findall(r"!\[.*?\]\((.*?)\)", (DOCS / "reproduction.md").read_text(encoding="utf-8"))
+    assert len(shown) > 10
+    assert {DOCS / name for name in shown} == set(RESULTS.glob("*.png"))
 
 
 def test_one_command_runs_everything_that_the_page_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +107,17 @@ def test_the_figures_promised_for_the_synthetic_table_are_reached() -> None:
     assert len(apart) == 9
     assert apart[["train_mae", "test_mae"]].abs().to_numpy().max() < 0.20
     assert ratios(lines, YARDSTICK)[DEFAULT].max() < 1.03
+
+
+def test_the_figures_promised_for_real_data_are_reached() -> None:
+    cnp, hearts = (pd.read_csv(RESULTS / f"{name}.csv") for name in ("adni", "heart4"))
+    assert ratios(cnp, YARDSTICK)[DEFAULT].max() < 1.03
+    told = means(cnp, "accuracy")
+    below = (told[YARDSTICK] - told[DEFAULT]) * 100
+    assert max(below["IID", 3], below["IID", 6], at_sites(below)) < 3.0
+    error = means(hearts, "test_mae")[DEFAULT]
+    assert max(error["IID", 3], error["IID", 6]) < 1.05 * error["IID", 1]
+    assert at_sites(error) < 1.15 * error["IID", 1]
 
 
 def test_the_study_file_of_the_adni_page_works(tmp_path: Path) -> None:

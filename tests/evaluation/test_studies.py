@@ -106,3 +106,50 @@ def test_adni_command_runs_on_a_folder(
     }
     error = lines[lines["scaling"] == "shared"].groupby("method")["test_mae"].mean()
     assert error[experiments.DEFAULT] < 1.1 * error[experiments.YARDSTICK]
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("selection", ["selection-study.md", "selection-study.csv"]),
+        ("variability", ["variability-study.md", "variability-study-view2.png"]),
+        ("missing", ["missing-study.md", "missing-study.svg"]),
+    ],
+)
+def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
+    tmp_path: Path, name: str, files: list[str]
+) -> None:
+    study = four_views(tmp_path / "toy")
+    words = ["paper", name, "--study", str(study), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
+    assert run_command([*words, *(["--components", "1-2"] if name == "selection" else [])]) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= set(files)
+    assert "not ADNI" in (tmp_path / "out" / files[0]).read_text()
+    assert run_command([*words, "--data", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "real"), [("ADNI", True), ("adni-3 baseline", True), ("pseudo_adni", False), ("not ADNI", False)]
+)
+def test_a_study_is_adni_if_its_name_begins_so(tmp_path: Path, name: str, real: bool) -> None:
+    given = from_study(four_views(tmp_path / "toy", name))
+    assert given.printed == "ADNI"
+    assert any("This is not ADNI" in remark for remark in given.remarks) != real
+    assert given.about == (name if real else f"{name} (not ADNI)")
+
+
+def four_views(folder: Path, name: str = "toy") -> Path:
+    """A study file with four views, no empty cell and two centers."""
+    folder.mkdir()
+    views, groups = make_sd(
+        60, 30, sizes=(6, 5, 4, 4), n_components=2, weights=5.0, means=5.0, noise=1.0, random_state=3
+    )
+    ids = pd.Index([f"s{i}" for i in range(60)], name="id")
+    site = np.array(["nice", "paris"])[np.arange(60) % 2]
+    pd.DataFrame({"site": site, "group": groups}, index=ids).to_csv(folder / "subjects.csv")
+    text = f'[study]\nname = "{name}"\ncomponents = 2\n'
+    text += '[subjects]\nfile = "subjects.csv"\ncenter = "site"\ngroup = "group"\n[files]\n'
+    for view, rows in views.items():
+        pd.DataFrame(rows, index=ids).add_prefix(view).to_csv(folder / f"{view}.csv")
+        text += f'{view} = "{view}.csv"\n'
+    (folder / "study.toml").write_text(text)
+    return folder / "study.toml"

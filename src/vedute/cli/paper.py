@@ -27,7 +27,8 @@ def command() -> None:
     """Run the paper's experiments again, its own numbers beside ours.
 
     Each writes NAME.csv (one line for each fold), NAME.md, NAME.png and NAME.svg. Folds that are done are kept in
-    DIR/folds: an interrupted run continues where it stopped.
+    DIR/folds: an interrupted run continues where it stopped. Auto-encoders of one setting train on all its folds
+    together, and are kept when they are done.
     """
 
 

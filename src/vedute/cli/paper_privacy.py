@@ -17,7 +17,8 @@ def privacy(repeats: int, out: Path, jobs: int | None, data: Path | None, study:
     """Accuracy against eps, the clip constant and the true total; global parameters by round.
 
     Writes NAME.md, NAME.csv (one line for each point and fold), NAME-rounds.csv (over folds) and the figures NAME,
-    NAME-total, NAME-spread and NAME-rounds (PNG and SVG); NAME is "privacy", or "privacy-cnp" with --data.
+    NAME-total, NAME-spread and NAME-rounds (PNG and SVG); NAME is "privacy", "privacy-cnp" with
+    --data or "privacy-study" with --study.
     """
     from vedute.evaluation.privacy_results import write
     from vedute.evaluation.privacy_runs import run

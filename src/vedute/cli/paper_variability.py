@@ -17,7 +17,7 @@ def variability(repeats: int, out: Path, jobs: int | None, data: Path | None, st
     """Latent space by center, predicted against observed, missing views imputed (scenario G/K).
 
     Writes NAME.md, NAME.csv, NAME-features.csv and the figures NAME and NAME-VIEW of both missing views (PNG and SVG);
-    NAME is "variability", or "variability-cnp" with --data.
+    NAME is "variability", "variability-cnp" with --data or "variability-study" with --study.
     """
     from vedute.evaluation.variability import fit, run
     from vedute.evaluation.variability_results import write_variability
@@ -35,8 +35,8 @@ def variability(repeats: int, out: Path, jobs: int | None, data: Path | None, st
 def missing(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
     """A view hidden in a third of the centers, predicted by us, by regression and by MOFA.
 
-    Writes NAME.md, NAME.csv, NAME.png and NAME.svg; NAME is "missing", or "missing-cnp" with --data. Needs the extra
-    "peers".
+    Writes NAME.md, NAME.csv, NAME.png and NAME.svg; NAME is "missing", "missing-cnp" with --data or "missing-study"
+    with --study. Needs the extra "peers".
     """
     from vedute.evaluation.missing import run
     from vedute.evaluation.variability_results import write_missing

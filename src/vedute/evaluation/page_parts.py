@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from vedute.evaluation.tables import OURS
+
 
 def rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
@@ -75,3 +77,19 @@ def filled(text: str) -> str:
         else textwrap.fill(" ".join(block.split()), 120, break_on_hyphens=False)
         for block in text.split("\n\n")
     )
+
+
+def accuracies(table: pd.DataFrame) -> str:
+    """Accuracy of the paper preset beside the paper's, by the scaling of the test rows."""
+    chosen = table[(table["method"] == OURS) & table["scenario"].isin(["IID", "G", "K", "G/K"])]
+    body = []
+    for (scenario, n), part in chosen.groupby(["scenario", "centers"], sort=False):
+        own = part.set_index("scaling")
+        found = own["accuracy"].to_dict()
+        if n == 1:
+            continue
+        cells = (found["per center"], found.get("per center, test as one"), found["shared"])
+        printed = f"{own.loc['per center', 'accuracy_paper']:.3f}"
+        body.append([str(scenario), str(n), printed, *("" if cell is None else f"{cell:.3f}" for cell in cells)])
+    head = ["scenario", "centers", "paper", "each part by itself", "test rows as one", "one scaling for all"]
+    return rows(head, body)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from vedute.evaluation.experiments import DEFAULT, LAMBDAS, LONGER, MCVAE, PAPER, TWO_LAYERS, UNTUNED, VAE, YARDSTICK
-from vedute.evaluation.page_parts import means, placed, rows, times, value
+from vedute.evaluation.experiments import DEFAULT, LAMBDAS, LONGER, MCVAE, PAPER, SCHEDULE, TWO_LAYERS, UNTUNED, VAE
+from vedute.evaluation.page_parts import at_most, means, placed, rows, times, value
 from vedute.evaluation.tables import markdown, paper_table, summary
 
 DATA = {"sd": ("SD", "SD_2"), "adni": ("cnp", "ADNI_2")}
@@ -22,50 +24,84 @@ def files() -> list[str]:
 def section(folder: Path) -> str:
     """Tables of errors with the scaling of the paper and with one for all, then the sweep of lambda."""
     lines = {name: pd.read_csv(folder / f"{name}.csv") for name in files()}
-    sd = means(lines["sd"], "test_mae")
-    linear = (sd[VAE] / sd[YARDSTICK]).dropna()
-    crossed = [value(sd, "IID", 6, name) / value(sd, "IID", 6, YARDSTICK) for name in (MCVAE, MCVAE + LONGER)]
     return "\n\n".join(
         [
             f"""## Auto-encoders: the order of the methods
 
 In the paper Fed-mv-PPCA reconstructs better than a linear VAE in every scenario, and that better than a linear
 multi-channel VAE. Here the order depends on how the auto-encoders are trained, so both are shown. "Untuned" learns the
-noise of each view by Adam from a start of 1, in batches of a whole center; the plain names have the noise at its
-optimum for the errors of the moment and batches of 16. Everything else is the paper's: Adam at 1e-3, 15 epochs in each
-of 100 rounds, FedAvg. A linear VAE has the same best fit as probabilistic PCA. With one scaling for all the VAE comes
-to {linear.min():.3f} to {linear.max():.3f} times the error of PCA on SD: it is there. Untuned it has not arrived after
-all rounds, and that is the paper's order. The multi-channel VAE draws each view also from the encoders of the others,
-which are asked for more than they know. With six centers, of which each has few rows and so few steps in an epoch, it
-has not arrived after the paper's rounds either: on SD (IID) its error is {crossed[0]:.3f} times that of PCA after them,
-and {crossed[1]:.3f} times after four times as many.""",
+noise of each view by Adam from a start of 1, in one step for each epoch; the plain names have the noise at its optimum
+for the errors of the moment and batches of {SCHEDULE.batch}. Everything else is the paper's: Adam at
+{SCHEDULE.rate:g}, {SCHEDULE.epochs} epochs in each of {SCHEDULE.rounds} rounds, FedAvg.
+
+{_arrival(lines["sd"])}""",
             *(_data(name, lines[name]) for name in DATA),
             *(_sweep(name, lines[name]) for name in SWEEPS),
         ]
     )
 
 
+def _arrival(sd: pd.DataFrame) -> str:
+    """Whether the rounds are enough, and how far the untuned ones are from what the paper prints."""
+    shared, own = means(sd, "test_mae"), means(sd, "test_mae", "per center")
+    best = value(shared, "IID", 1, DEFAULT)
+    linear = (shared[VAE] / best).dropna()
+    crossed = [value(shared, "IID", 6, name) / best for name in (MCVAE, MCVAE + LONGER)]
+    slow = [value(own, "IID", 3, name + UNTUNED + more) for name in (VAE, MCVAE) for more in ("", LONGER)]
+    paper = _printed("SD_2")
+    apart = {name: (own[name + UNTUNED] / paper[name].reindex(own.index) - 1.0).dropna() for name in (VAE, MCVAE)}
+    vae, crossing = (f"{gap.min():+.0%} to {gap.max():+.0%}" for gap in apart.values())
+    return f"""A linear VAE with a noise for each view has the same best fit as our model of one center. With one
+scaling for all it comes to {linear.min():.3f} to {linear.max():.3f} times the error of that on SD. The multi-channel
+VAE draws each view also from the encoders of the others, which are asked for more than they know. With six centers, of
+which each has few rows and so few steps in an epoch, it has not arrived after the paper's rounds: in IID its error is
+{crossed[0]:.3f} times as large after them, and {crossed[1]:.3f} times after four times as many. Neither have the
+untuned ones: in IID with 3 centers, each scaled by itself, the error of the VAE is {slow[0]:.4f} after the paper's
+rounds and {slow[1]:.4f} after four times as many, that of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
+
+Untuned, errors of the mc-VAE on SD lie {crossing} from the paper's, those of the VAE {vae}: the order is the paper's,
+the distance between the two is not. What the training of its authors differed in is not known."""
+
+
+def _printed(table: str) -> pd.DataFrame:
+    """The paper's test errors, a column for each method."""
+    return paper_table(table).set_index(["scenario", "centers", "method"])["test_mae"].unstack("method")
+
+
+def _ahead(lines: pd.DataFrame, scaling: str, ours: str, rivals: Sequence[str]) -> list[float]:
+    """By how much our error exceeds that of the best rival, where by more than two standard errors over repetitions."""
+    own = lines[(lines["scaling"] == scaling) & lines["method"].isin([ours, *rivals])]
+    by = own.groupby(["scenario", "centers", "repeat", "method"])["test_mae"].mean().unstack("method")
+    found = []
+    for _, errors in by.dropna(subset=rivals, how="all").groupby(["scenario", "centers"]):
+        best = errors[errors[list(rivals)].mean().idxmin()]
+        gaps = (errors[ours] - best).to_numpy(dtype=float)
+        if gaps.mean() > 2.0 * gaps.std(ddof=1) / np.sqrt(len(gaps)):
+            found.append(float(errors[ours].mean() / best.mean() - 1.0))
+    return found
+
+
 def _data(name: str, lines: pd.DataFrame) -> str:
     about, printed = DATA[name]
-    found = means(lines, "test_mae", "per center")[[PAPER, VAE, MCVAE, VAE + UNTUNED, MCVAE + UNTUNED]]
-    paper = paper_table(printed).set_index(["scenario", "centers", "method"])["test_mae"].unstack("method")
+    untuned = [VAE + UNTUNED, MCVAE + UNTUNED]
+    found = means(lines, "test_mae", "per center")[[PAPER, VAE, MCVAE, *untuned]]
+    paper = _printed(printed)
     for method in ("Fed-mv-PPCA", VAE, MCVAE):
         found[f"{method}, the paper's own"] = paper[method].reindex(found.index)
     shared = means(lines, "test_mae")[[DEFAULT, VAE, MCVAE]].dropna(subset=[MCVAE])
-    ahead = (found[PAPER] > found[[VAE, MCVAE]].min(axis=1)).sum()
-    behind = (found[PAPER] > found[[VAE + UNTUNED, MCVAE + UNTUNED]].min(axis=1)).sum()
-    better = (shared[DEFAULT] > shared[[VAE, MCVAE]].min(axis=1)).sum()
-    largest = (shared[DEFAULT] / shared[[VAE, MCVAE]].min(axis=1)).max() - 1.0
-    by = f", by at most {largest:.1%}" if better else ""
+    tuned_ahead, untuned_ahead = (_ahead(lines, "per center", PAPER, rivals) for rivals in ([VAE, MCVAE], untuned))
+    better = _ahead(lines, "shared", DEFAULT, [VAE, MCVAE])
+    by = f", by at most {at_most(max(better), 1)}" if better else ""
     return f"""### {about}, {times(lines)}
 
-Test error, each center scaled by itself. An auto-encoder is ahead of the paper preset in {ahead} of {len(found)} rows
-with the training described above, and in {behind} untuned:
+Test error, each center scaled by itself. By more than two standard errors over repetitions, an auto-encoder is ahead of
+the paper preset in {len(tuned_ahead)} of {len(found)} rows with the training described above, and in
+{len(untuned_ahead)} untuned:
 
 {placed(found, ".4f")}
 
-With one scaling for all, beside the default preset. An auto-encoder is ahead of it in {better} of {len(shared)}
-rows{by}:
+With one scaling for all, beside the default preset. An auto-encoder is ahead of it, so judged, in {len(better)} of
+{len(shared)} rows{by}:
 
 {placed(shared, ".4f")}"""
 
@@ -86,15 +122,28 @@ def _sweep(name: str, lines: pd.DataFrame) -> str:
                     cells += [plain, f"{min(pulled):{form}} to {max(pulled):{form}}", deep]
                 found.append(cells)
     head = ["", "centers", "scaling", "test MAE, FedAvg", "FedProx", "two layers", "accuracy, FedAvg", "FedProx"]
+    deeper = _deeper(lines)
     return f"""### FedProx on {SWEEPS[name]}, scenario G, {times(lines)}
 
 ![Errors and accuracy against lambda](reproduction/{name}.png)
 
-Smallest and largest mean over lambda = {LAMBDAS[1]:g} to {LAMBDAS[-1]:g}; two layers are federated by FedAvg:
+Smallest and largest mean over lambda = {LAMBDAS[1]:g} to {LAMBDAS[-1]:g}; two layers are federated by FedAvg.
+Their test errors are {min(deeper):+.0%} to {max(deeper):+.0%} from those of one; the paper calls the difference on ADNI
+negligible.
 
 {rows([*head, "two layers"], found)}
 
 {_slip(summary(lines, beside)) if beside else ""}"""
+
+
+def _deeper(lines: pd.DataFrame) -> list[float]:
+    """Test error with two layers over that with one, less 1."""
+    found: list[float] = []
+    for scaling in ("per center", "shared"):
+        error = means(lines, "test_mae", scaling)
+        for name in (VAE, MCVAE):
+            found += (error[name + TWO_LAYERS] / error[f"{name}, lambda 0"] - 1.0).to_list()
+    return found
 
 
 def _slip(table: pd.DataFrame) -> str:
@@ -108,6 +157,16 @@ def _slip(table: pd.DataFrame) -> str:
         pairs.append(f"{ours:.3f} and {pulled:.3f} with {n} centers (printed: {theirs:.3f} and {printed:.3f})")
     return f"""The step that the paper's table has between lambda = 0 and 0.01 is the slip named below: its rows with
 lambda = 0 are those of IID. In G itself, accuracy of the VAE with lambda 0 and 0.01 is {" and ".join(pairs)}. As in the
-paper, the pull changes little.
+paper, the pull changes little: over all lambdas the test error moves by at most {at_most(_pulled(table), 1)}.
 
 {markdown(table)}"""
+
+
+def _pulled(table: pd.DataFrame) -> float:
+    """The largest relative change of a test error from lambda = 0 to any other."""
+    swept = table[table["method"].str.contains(", lambda ")]
+    errors = swept.assign(encoder=swept["method"].str.split(",").str[0])
+    return max(
+        float((own["test_mae"] / own["test_mae"].iloc[0] - 1.0).abs().max())
+        for _, own in errors.groupby(["centers", "scaling", "encoder"])
+    )
