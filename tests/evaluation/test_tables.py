@@ -12,6 +12,7 @@ from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
+from vedute.evaluation.figures import figure
 from vedute.evaluation.tables import OURS, gaps, markdown, paper_table, summary
 
 
@@ -55,6 +56,15 @@ def test_summary_sets_the_paper_beside_our_paper_preset_alone() -> None:
     apart = gaps(table)
     assert len(apart) == 1
     assert apart["train_mae"][0] == pytest.approx(0.04 / 0.0320 - 1)
+
+
+def test_a_figure_compares_methods_and_leaves_variations_of_them_to_the_tables() -> None:
+    plain = summary(_lines())
+    aside = plain.assign(method=OURS + experiments.CUT)
+    other = plain.assign(method="another method")
+    drawn = figure(plain, "x")["png"]
+    assert figure(pd.concat([plain, aside]), "x")["png"] == drawn
+    assert figure(pd.concat([plain, other]), "x")["png"] != drawn
 
 
 def test_markdown_has_a_line_for_each_row_and_no_nan() -> None:

@@ -35,6 +35,7 @@ YARDSTICK = "PCA, pooled"
 PRIVATE = "DP-Fed-mv-PPCA, paper preset"
 VAE, MCVAE = "VAE", "mc-VAE"
 UNTUNED, TWO_LAYERS, LONGER = ", untuned", ", two layers", ", four times the rounds"
+ASIDE = (PROJECTED, ONE_NOISE, COMPLETE, CUT, LONGER)  # variations that tables and words tell of, but no figure
 ENCODERS: dict[str, Encoders] = {VAE: "joint", MCVAE: "one for each view"}
 HIDDEN, FULL = 32, 10**6  # units of a hidden layer; a batch that holds any center
 SCHEDULE = Schedule()

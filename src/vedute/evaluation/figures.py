@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
+from vedute.evaluation.experiments import ASIDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +19,7 @@ METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accu
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each metric, a column for each way of scaling; mean and standard deviation over folds."""
+    table = table[[not any(aside in name for aside in ASIDE) for name in table["method"]]]
     shared = table["scaling"] == "shared"
     columns = {"each center by itself": table[~shared], "one scaling for all": table[shared]}
     columns = {name: rows for name, rows in columns.items() if len(rows)}
