@@ -60,7 +60,8 @@ untuned ones: in IID with 3 centers, each scaled by itself, the error of the VAE
 rounds and {slow[1]:.4f} after four times as many, that of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
 
 Untuned, errors of the mc-VAE on SD lie {crossing} from the paper's, those of the VAE {vae}: the order is the paper's,
-the distance between the two is not. What the training of its authors differed in is not known."""
+the distance between the two is not; the paper's VAE has come further in its rounds. What the training of its authors
+differed in is not known."""
 
 
 def _printed(table: str) -> pd.DataFrame:
