@@ -61,7 +61,7 @@ def at_most(share: float, digits: int = 0) -> str:
 def listed(values: pd.Series[float], form: str) -> str:
     """Values with their scenarios and numbers of centers, for a sentence."""
     cells = zip(values.index.to_list(), values.to_list(), strict=True)
-    return ", ".join(f"{scenario} with {n} {format(value, form)}" for (scenario, n), value in cells)
+    return ", ".join(f"{format(value, form)} ({scenario}, {n} center{'s'[: n > 1]})" for (scenario, n), value in cells)
 
 
 def at_sites(values: pd.Series[float], scenario: str = "sites") -> float:

@@ -60,8 +60,8 @@ same fits have {unlike.min():.3f} to {unlike.max():.3f} times the error of PCA, 
 
 Accuracy in G/K falls here as in the paper, but on real data scaling explains a part of it alone. From IID to G/K with
 3 centers it changes by {fall["per center"]:+.1f} points with each part scaled by itself and by
-{fall["shared"]:+.1f} with one scaling for all. The latter is a matter of views that test rows lack: PCA that learnt
-from all rows and views has {fall["PCA"]:+.1f} on the same test rows.
+{fall["shared"]:+.1f} with one scaling for all. Most of the latter is a matter of views that test rows lack: accuracy of
+PCA that learnt from all rows and views changes by {fall["PCA"]:+.1f} on the same test rows.
 
 {accuracies(summary(lines, "ADNI_2"))}
 
@@ -77,7 +77,7 @@ def _far(gain: pd.Series[float]) -> str:
     far = gain[gain < -POINTS]
     if far.empty:
         return f"Nowhere is it more than {POINTS:g} points below."
-    return f"More than {POINTS:g} points below are {listed(far, '+.1f')}."
+    return f"More than {POINTS:g} points below: {listed(far, '+.1f')}."
 
 
 def _fall(lines: pd.DataFrame) -> dict[str, float]:
