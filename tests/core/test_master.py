@@ -217,6 +217,18 @@ def test_change_ignores_rotations_and_sees_everything_else():
     assert change(old, old.with_views({"v": replace(view, W=W)})) == pytest.approx(dense, rel=1e-10)
 
 
+def test_loadings_that_collapse_in_one_round_are_a_change_like_others():
+    """|b|^2 taken from products of something far larger would be lost, and often below 0."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        before, after = 1e6 * rng.normal(size=(D, Q)), 1e-6 * rng.normal(size=(D, Q))
+        old, new = prior_like(W=before), prior_like(W=after)
+        assert 1e6 < change(old, new) < np.inf
+        smaller = prior_like(W=after, sigma2_W=4 * 0.2)  # measured in loadings, as ever
+        rms = np.sqrt(np.mean(after**2))
+        assert change(prior_like(W=after), smaller) == pytest.approx(np.sqrt(0.2) / rms)
+
+
 def test_the_first_step_away_from_a_flat_prior_counts_as_change():
     flat = GlobalPrior({"v": flat_view_prior(D, Q)})
     assert change(flat, prior_like()) == np.inf

@@ -232,10 +232,13 @@ def _sd_change(old: float, new: float) -> float:
 
 
 def _outer_change(a: Array, b: Array) -> tuple[float, float]:
-    """|b b' - a a'| / |b b'| and |b|^2 from q x q products only: b b' - a a' = g b' + a g' with g = b - a."""
+    """|b b' - a a'| / |b b'| from q x q products only, and |b|^2: b b' - a a' = g b' + a g' with g = b - a.
+
+    The trace of the sum of products would be |b|^2 as well, but below 0 where b is all that a large a leaves.
+    """
     g = b - a
     aa, ag, gg = a.T @ a, a.T @ g, g.T @ g
     bg = ag + gg
     bb = aa + ag.T + bg
     gap = float(np.vdot(gg, aa + bb) + 2.0 * np.vdot(ag, bg.T))
-    return sqrt(max(gap, 0.0)) / max(sqrt(np.vdot(bb, bb)), TINY), float(bb.trace())
+    return sqrt(max(gap, 0.0)) / max(sqrt(np.vdot(bb, bb)), TINY), float(np.vdot(b, b))
