@@ -52,7 +52,7 @@ def test_errors_of_the_default_preset_are_in_the_units_of_the_train_rows() -> No
     far = {name: rows.copy() for name, rows in views.items()}
     for rows in far.values():
         rows[test[0]] *= 1e3
-    lines = pd.DataFrame(Trial("", (2,), 0, 0).compute(Dataset(far, groups))).set_index("preset")
+    lines = pd.DataFrame(Trial("", (2,), "shared-view", 0, 0).compute(Dataset(far, groups))).set_index("preset")
     assert lines.loc["default", "test_mae"] > 1.0 > lines.loc["paper", "test_mae"]
 
 

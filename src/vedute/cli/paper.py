@@ -105,7 +105,9 @@ def selection(
 
     given, tried = rows_given(data, study), parse_components(components)
     name = f"selection{given.suffix}"
-    lines = run(name, given.source, tried, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
+    lines = run(
+        name, given.source, tried, given.scaling, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown()
+    )
     table, title = summary(lines, given.printed), f"{given.about}, scenario IID, 3 centers, {repeats} x 3-fold"
     text = "\n\n".join([f"# {name}: {repeats} x 3-fold", *given.remarks, markdown(table)])
     found = {"md": text.encode(), "csv": csv(lines).encode(), **figure(lines, table, title)}

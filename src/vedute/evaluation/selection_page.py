@@ -48,10 +48,11 @@ itself. Mean WAIC is least at {_least(table, "default")} and {_least(table, "pap
 
 ![WAIC, its standardised steps, and errors against the number of components](reproduction/selection-cnp.png)
 
-The paper's table for ADNI ends at 6 components; its figures go on to 15 and show little further gain. On cnp mean
-WAIC is least at {_least(other, "default")} of {other["components"].min()} to {other["components"].max()} with the
-default preset and at {_least(other, "paper")} with the paper preset; the number recommended is
-{chosen["default"]:.0f} and {chosen["paper"]:.0f} in the median.
+Features of cnp have units of their own, so the default preset has each feature scaled by itself. The paper's table for
+ADNI ends at 6 components; its figures go on to 15 and show little further gain. On cnp mean WAIC is least at
+{_least(other, "default")} of {other["components"].min()} to {other["components"].max()} with the default preset and at
+{_least(other, "paper")} with the paper preset; the number recommended is {chosen["default"]:.0f} and
+{chosen["paper"]:.0f} in the median.
 
 {markdown(other)}"""
 

@@ -53,11 +53,12 @@ class Given:
     about: str  # in titles
     n_components: int
     printed: Literal["SD", "ADNI"]  # the data of the paper whose values stand beside
+    scaling: str = "shared-standard"  # to choose the number of components in: that in which noise is equal in a view
     suffix: str = ""  # of the experiment's name
     remarks: tuple[str, ...] = ()
 
 
-SYNTHETIC = Given(SyntheticStudy(), "SD", 5, "SD")
+SYNTHETIC = Given(SyntheticStudy(), "SD", 5, "SD", "shared-view")
 
 
 def from_folder(folder: Path) -> Given:
@@ -80,8 +81,9 @@ def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str) -> Given:
     data = complete_rows(whole)
     kept = COMPLETE.format(all=len(whole), kept=len(data))
     if re.match(r"adni\b", name, re.IGNORECASE):
-        return Given(FixedStudy(data), name, q, "ADNI", suffix, (kept,))
-    return Given(FixedStudy(data), f"{name} (not ADNI)", q, "ADNI", suffix, (NOT_ADNI.format(name=name), kept))
+        return Given(FixedStudy(data), name, q, "ADNI", suffix=suffix, remarks=(kept,))
+    remarks = (NOT_ADNI.format(name=name), kept)
+    return Given(FixedStudy(data), f"{name} (not ADNI)", q, "ADNI", suffix=suffix, remarks=remarks)
 
 
 def adni(given: Given, *, rivals: bool = True) -> Experiment:
