@@ -14,8 +14,9 @@ from vedute.cli.select import parse_components
 from vedute.core.waic import sums
 from vedute.data.scaling import agreed_scaler
 from vedute.datasets import make_hierarchical, make_sd
-from vedute.errors import ConvergenceWarning
+from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning
 from vedute.federation.fitting import fold
+from vedute.federation.fitting import run as run_rounds
 from vedute.federation.selection import Choice, recommended
 from vedute.federation.waic import score
 from vedute.scenarios import split
@@ -55,6 +56,25 @@ def test_scaling_each_feature_by_itself_makes_noise_unequal_and_components_pay_f
     }
     assert np.ptp(noise["shared-view"]) == 0.0
     assert noise["shared-standard"].max() / noise["shared-standard"].min() > 1.5
+
+
+def test_a_candidate_that_breaks_down_is_left_out_and_named(monkeypatch):
+    centers = sd(0)
+    whole, _ = chosen(centers, [4, 5], scalings=["shared-view"], starts=2)
+
+    def fragile(ready, settings):
+        if settings.n_components == 3 or (settings.n_components == 4 and settings.seed == 1):
+            raise BreakdownError("the local step broke down")
+        return run_rounds(ready, settings)
+
+    monkeypatch.setattr("vedute.federation.selection.run", fragile, raising=True)
+    with pytest.warns(DataWarning, match="components 3 with scaling 'shared-view'"):
+        found, best = chosen(centers, [3, 4, 5], scalings=["shared-view"], starts=2)
+    assert [choice.components for choice in found.choices] == [4, 5]
+    assert best == whole.choices[whole.recommended]
+    assert found.choices[0].waic >= whole.choices[0].waic  # one of its two starts is gone
+    with pytest.raises(BreakdownError, match="broke down"):
+        chosen(centers, [3], scalings=["shared-view"])
 
 
 def test_one_scale_for_a_view_leaves_its_variance_at_one():

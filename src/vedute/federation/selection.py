@@ -18,7 +18,7 @@ from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.core.waic import Sums
 from vedute.data.scaling import Ranges, agreed_scaler
-from vedute.errors import ConvergenceWarning, UserError
+from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning, UserError
 from vedute.federation.fitting import Folded, conclude, prepare, run
 from vedute.federation.loop import Progress, Record
 from vedute.federation.model import Model
@@ -92,7 +92,7 @@ def select(
     """Fit every candidate (in ``jobs`` processes; the result does not depend on their number) and compare them.
 
     ``read`` holds the folded rows of each center, in the units of the data; ``rows`` reads them once more. ``on_fit``
-    is told how many of how many fits are done.
+    is told how many of how many fits are done. A candidate whose fits break down is left out, with a warning.
     """
     work = [
         replace(settings, n_components=q, scaling=scaling, seed=settings.seed + start)
@@ -100,17 +100,20 @@ def select(
         for q in _checked(candidates.components, layout)
         for start in range(candidates.starts)
     ]
-    fitted: list[_Fitted] = []
+    tried: list[_Fitted | BreakdownError] = []
     tasks = (delayed(_fit)(layout, columns, read, one, ranges) for one in work)
     for done in Parallel(n_jobs=min(jobs, len(work)), return_as="generator")(tasks):
-        fitted.append(done)
+        tried.append(done)
         if on_fit is not None:
-            on_fit(len(fitted), len(work))
+            on_fit(len(tried), len(work))
+    fitted = [one for one in tried if isinstance(one, _Fitted)]
+    if not fitted:
+        raise next(one for one in tried if isinstance(one, BreakdownError))
     statistics = {name: part.statistics for name, part in read.items()}
     unit = agreed_scaler("shared-standard", layout, list(statistics.values())).vectors(layout)[1]
     sums, mae = score([one.model for one in fitted], statistics, rows, unit, draws=draws, threads=jobs)
-    selection = _compare(fitted, sums, mae, candidates.starts)
-    _warn(selection)
+    selection = _compare(fitted, sums, mae)
+    _warn(selection, list(dict.fromkeys(map(_place, work))))
     return selection
 
 
@@ -132,17 +135,27 @@ def _fit(
     read: Mapping[str, Folded],
     settings: Settings,
     ranges: Ranges | None,
-) -> _Fitted:
+) -> _Fitted | BreakdownError:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told once for all of them, at the end
         ready = prepare(layout, read, settings, ranges)
-        outcome = run(ready, settings)
+        try:
+            outcome = run(ready, settings)
+        except BreakdownError as error:
+            return error
     return _Fitted(conclude(ready, outcome, settings, columns), outcome)
 
 
-def _compare(fitted: Sequence[_Fitted], sums: Sums, mae: Array, starts: int) -> Selection:
+def _place(settings: Settings) -> tuple[int, str | None]:
+    return settings.n_components, settings.scaling
+
+
+def _compare(fitted: Sequence[_Fitted], sums: Sums, mae: Array) -> Selection:
     waic = sums.waic
-    kept = np.array([low + int(np.argmin(waic[low : low + starts])) for low in range(0, len(fitted), starts)])
+    starts: dict[tuple[int, str | None], list[int]] = {}
+    for i, one in enumerate(fitted):
+        starts.setdefault(_place(one.model.settings), []).append(i)
+    kept = np.array([min(own, key=lambda i: waic[i]) for own in starts.values()])
     best = int(kept[np.argmin(waic[kept])])
     difference, difference_se = sums.difference(best)
     choices = tuple(
@@ -179,7 +192,16 @@ def recommended(choices: Sequence[Choice], best: int) -> int:
     return min([*near, best], key=lambda i: choices[i].components)
 
 
-def _warn(selection: Selection) -> None:
+def _warn(selection: Selection, asked: Sequence[tuple[int, str | None]]) -> None:
+    there = {_place(model.settings) for model in selection.models}
+    lost = [f"{q} with scaling {scaling!r}" for q, scaling in asked if (q, scaling) not in there]
+    if lost:
+        warnings.warn(
+            f"left out, because the fit broke down: components {', '.join(lost)}; that many cannot be told from these "
+            "rows in these units",
+            DataWarning,
+            stacklevel=3,
+        )
     lagging = sorted({choice.components for choice in selection.choices if not choice.converged})
     if lagging and not selection.model.settings.paper and selection.model.settings.tol is not None:
         warnings.warn(
