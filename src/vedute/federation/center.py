@@ -101,8 +101,8 @@ def run_round(
     except np.linalg.LinAlgError:
         names = ", ".join(repr(center.name) for center in centers)
         raise BreakdownError(
-            f"center {names}: the local step broke down in round {round_}: {plan.q} components cannot be told from "
-            "its rows in these units; take fewer, scale each feature by itself (scaling='shared-standard'), or leave the "
+            f"center {names}: the local step broke down in round {round_}: {plan.q} components cannot be told from its "
+            "rows in these units; take fewer, scale each feature by itself (scaling='shared-standard'), or leave the "
             "center out"
         ) from None
     turns: Array = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
