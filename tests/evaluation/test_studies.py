@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from toy_study import write_study
 from vedute.cli.app import run as run_command
+from vedute.cli.paper import command
 from vedute.data.study import Study
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
@@ -17,6 +19,8 @@ from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.studies import CNP, adni, complete_rows, from_folder, from_study, heart4, read_folder
 from vedute.evaluation.studies import read_study as read
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def write_folder(folder: Path, names: tuple[str, ...], n: int = 90) -> Path:
@@ -114,11 +118,14 @@ def test_adni_command_runs_on_a_folder(
         ("selection", ["selection-study.md", "selection-study.csv"]),
         ("variability", ["variability-study.md", "variability-study-view2.png"]),
         ("missing", ["missing-study.md", "missing-study.svg"]),
+        ("fedprox", ["fedprox-study.md", "fedprox-study.png"]),
     ],
 )
 def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
-    tmp_path: Path, name: str, files: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: list[str]
 ) -> None:
+    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
+    monkeypatch.setattr(experiments, "SWEPT_CENTERS", (3,))
     study = four_views(tmp_path / "toy")
     words = ["paper", name, "--study", str(study), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     assert run_command([*words, *(["--components", "1-2"] if name == "selection" else [])]) == 0
@@ -135,6 +142,12 @@ def test_a_study_is_adni_if_its_name_begins_so(tmp_path: Path, name: str, real: 
     assert given.printed == "ADNI"
     assert any("This is not ADNI" in remark for remark in given.remarks) != real
     assert given.about == (name if real else f"{name} (not ADNI)")
+
+
+def test_every_table_of_adni_can_be_asked_of_a_study_file() -> None:
+    named = set(re.findall(r"`vedute paper (\w+)`", (DOCS / "adni.md").read_text(encoding="utf-8"))) | {"adni"}
+    taking = {name for name, one in command.commands.items() if {"data", "study"} <= {p.name for p in one.params}}
+    assert named == taking
 
 
 def four_views(folder: Path, name: str = "toy") -> Path:
