@@ -74,6 +74,19 @@ def test_the_points_cost_what_they_say() -> None:
     assert all(np.isnan(case.total) for case in raw)
 
 
+def test_the_papers_rounds_are_its_own_and_ours_go_on_until_they_settle() -> None:
+    paper, ours = PaperPrivacy(10.0, 0.01, 1.0), SubjectPrivacy(10.0, 1e-5)
+    for variant, rounds, tol in (
+        (Variant(2), 100, None),
+        (Variant(2, policy=paper), 100, None),
+        (Variant(2, "shared", paper), 100, None),
+        (Variant(2, "shared"), 500, 1e-4),
+        (Variant(2, "shared", ours), 500, 1e-4),
+    ):
+        settings = variant.settings(0)
+        assert (settings.rounds, settings.tol) == (rounds, tol)
+
+
 def test_a_run_that_explodes_ends_where_it_cannot_be_computed(small: FixedStudy) -> None:
     fold = dealt(small.data, "IID", 0, 0)
     policy = PaperPrivacy(0.1, clip=1.0, allow_divergence=True)
