@@ -49,6 +49,7 @@ def test_a_folder_is_joined_by_id_and_missing_stays_missing(tmp_path: Path) -> N
     assert np.isnan(data.views["COGN"]).sum() == 1
     first = pd.read_csv(folder / "QUEST.csv", dtype={"id": str}).set_index("id").loc["005"]
     np.testing.assert_array_equal(data.views["QUEST"][5], first.to_numpy())
+    assert data.features("QUEST") == list(first.index)
     assert len(complete_rows(data)) == 88
     assert set(data.sites) == {"north", "south"}
 
@@ -76,6 +77,7 @@ def test_a_study_file_gives_rows_groups_and_centers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.views["view1"], np.concatenate([p.views["view1"] for p in whole.values()]))
     assert np.isnan(data.views["view3"][data.sites == "lyon"]).all()
     assert set(data.groups) == {"case", "control"}
+    assert data.features("view1") == list(loaded.columns["view1"])
 
 
 def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +37,21 @@ def test_imputed_views_are_compared_with_the_rows_that_lost_them(small: FixedStu
         assert line["mae"] < line["mae_mean"]
 
 
+def test_features_have_the_names_of_their_columns_where_these_are_known(small: FixedStudy) -> None:
+    assert small.data.features("view3") == ["feature 1", "feature 2", "feature 3", "feature 4"]
+    columns = {view: [f"{view}.{j}" for j in "abcdef"[: rows.shape[1]]] for view, rows in small.data.views.items()}
+    scene = fit(replace(small.data, columns=columns), 2, "default", 0, 0)
+    assert [line["feature"] for line in scene.lines()] == [*columns["view2"], *columns["view3"]]
+    assert scene.first_two["view1"] == ["view1.a", "view1.b"]
+
+
 def test_distance_and_coverage_are_what_they_are_called() -> None:
     rng = np.random.default_rng(0)
     truth = rng.standard_normal((40, 1))
-    same = Imputed("v", truth, np.full((40, 1), 0.3), np.full((40, 1), 1.2), np.zeros(1))
+    same = Imputed("v", truth, np.full((40, 1), 0.3), np.full((40, 1), 1.2), np.zeros(1), ["score"])
     (line,) = same.features(rng.standard_normal((4000, 1)))
     assert line["distance"] == pytest.approx(kstest(truth[:, 0], norm(0.3, 1.2).cdf).statistic, abs=1e-12)
+    assert line["feature"] == "score"
     assert line["coverage"] == np.mean(np.abs(truth - 0.3) <= norm.ppf(0.95) * 1.2)
     assert line["mae_mean"] == pytest.approx(np.abs(truth).mean() / truth.std())
 

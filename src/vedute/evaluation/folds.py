@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -28,9 +28,14 @@ class Dataset:
     views: Mapping[str, Array]  # in the order that the scenarios K refer to: they take away the second or the third
     groups: Labels
     sites: Labels | None = None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names of features, where these have any
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def features(self, view: str) -> list[str]:
+        """What the features of a view are called."""
+        return list(self.columns.get(view, [f"feature {j + 1}" for j in range(self.views[view].shape[1])]))
 
 
 @dataclass(frozen=True)

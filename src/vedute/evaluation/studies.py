@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -108,6 +108,7 @@ def read_folder(folder: Path, about: OpenData) -> Dataset:
         {name: table.to_numpy(dtype=float)[seen] for name, table in views.items()},
         subjects[about.group].to_numpy(dtype=str)[seen],
         subjects[about.site].to_numpy(dtype=str)[seen],
+        {name: [str(column) for column in table] for name, table in views.items()},
     )
 
 
@@ -136,7 +137,7 @@ def read_study(loaded: Study) -> Dataset:
         views[name] = np.concatenate(rows)
     groups = np.concatenate([np.asarray(part.groups, dtype=str) for part in parts.values()])
     sites = np.repeat(list(parts), [len(part) for part in parts.values()])
-    return Dataset(views, groups, sites if len(parts) > 1 else None)
+    return Dataset(views, groups, sites if len(parts) > 1 else None, loaded.columns)
 
 
 def complete_rows(data: Dataset) -> Dataset:
@@ -144,5 +145,6 @@ def complete_rows(data: Dataset) -> Dataset:
     whole = ~np.concatenate([np.isnan(rows) for rows in data.views.values()], axis=1).any(axis=1)
     if not whole.any():
         raise UserError("no subject has every cell observed; leave out the columns that are seldom observed")
+    views = {name: rows[whole] for name, rows in data.views.items()}
     sites = None if data.sites is None else data.sites[whole]
-    return Dataset({name: rows[whole] for name, rows in data.views.items()}, data.groups[whole], sites)
+    return replace(data, views=views, groups=data.groups[whole], sites=sites)

@@ -7,8 +7,8 @@ show the first fold; the table tells of all of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -41,6 +41,7 @@ class Imputed:
     mean: Array
     sd: Array
     holders: Array  # (d,) the mean of the train rows that have the view
+    names: Sequence[str]  # of its features
 
     def features(self, drawn: Array) -> Iterator[Line]:
         """How each feature came out; ``drawn`` are rows of the global distribution. Errors in sd of the truth."""
@@ -51,7 +52,7 @@ class Imputed:
             whole = np.sort(drawn[:, j])
             yield {
                 "view": self.view,
-                "feature": j + 1,
+                "feature": self.names[j],
                 "mae": float(np.abs(truth - mean).mean()) / unit,
                 "mae_mean": float(np.abs(truth - self.holders[j]).mean()) / unit,
                 "coverage": float(np.mean(np.abs(truth - mean) <= z * sd)),
@@ -74,6 +75,7 @@ class Scene:
     centers: Tables
     groups: Mapping[str, Labels]
     imputed: tuple[Imputed, ...]
+    first_two: Mapping[str, Sequence[str]]  # features of each view, which are drawn
 
     def drawn(self) -> dict[str, Array]:
         """Rows of the global distribution."""
@@ -88,7 +90,7 @@ class Scene:
 def fit(data: Dataset, q: int, preset: str, repeat: int, fold: int) -> Scene:
     """Fit one fold of scenario G/K, and impute what its test rows lack."""
     train, test = three_folds(data, repeat)[fold]
-    numbered = Dataset({**data.views, _ROW: np.arange(len(data), dtype=float)[:, None]}, data.groups, data.sites)
+    numbered = replace(data, views={**data.views, _ROW: np.arange(len(data), dtype=float)[:, None]})
     dealt = deal(numbered, train, test, "G/K", 3, N_FOLDS * repeat + fold)
     centers, rows = _unnumbered(dealt.centers)[0], _unnumbered(dealt.test)
     seed, (rounds, tol) = N_FOLDS * repeat + fold, end_of(preset)
@@ -102,9 +104,11 @@ def fit(data: Dataset, q: int, preset: str, repeat: int, fold: int) -> Scene:
         for view in set(data.views) - set(views):
             mean, sd = model.impute(views, return_std=True)
             known = np.concatenate([table[view] for table in centers.values() if view in table]).mean(axis=0)
-            found.append(Imputed(view, data.views[view][rows[1][part]], mean[view], sd[view], known))
+            truth = data.views[view][rows[1][part]]
+            found.append(Imputed(view, truth, mean[view], sd[view], known, data.features(view)))
     found.sort(key=lambda one: list(data.views).index(one.view))
-    return Scene(model, centers, dealt.groups, tuple(found))
+    first_two = {view: data.features(view)[:2] for view in data.views}
+    return Scene(model, centers, dealt.groups, tuple(found), first_two)
 
 
 def _unnumbered(tables: Mapping[str, Mapping[str, Array]]) -> tuple[Tables, dict[str, Array]]:

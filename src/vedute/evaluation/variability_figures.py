@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito
 BLACK, GREY = "#000000", "#bbbbbb"
 TWO_SD = 2.0
+LONGEST = 22  # letters over a small panel
 
 
 def centers(scene: Scene, title: str) -> dict[str, bytes]:
@@ -65,8 +66,9 @@ def _original(axes: Axes, scene: Scene, view: str) -> None:
         axes.plot([], [], style, color="0.4", label=label)
     axes.plot([], [], ".", color="0.4", markersize=3, label="observed")
     axes.set_title(view)
-    axes.set_xlabel("feature 1 (own units)")
-    axes.set_ylabel("feature 2 (own units)")
+    first, second = scene.first_two[view]
+    axes.set_xlabel(f"{first} (own units)")
+    axes.set_ylabel(f"{second} (own units)")
     tidy(axes)
 
 
@@ -100,7 +102,7 @@ def features(scene: Scene, part: Imputed, title: str) -> dict[str, bytes]:
             axes.plot(x, density.mean(axis=1), color=COLOURS[0], linewidth=1.4, label="imputed from the other views")
             axes.plot(x, gaussian_kde(whole[:, j])(x), color=COLOURS[1], linewidth=1.0, linestyle="--",
                       label="global distribution")  # fmt: skip
-            axes.set_title(f"feature {j + 1}", fontsize=7.5, pad=2)
+            axes.set_title(_short(part.names[j]), fontsize=7.0, pad=2)
             axes.set_yticks([])
             axes.tick_params(labelsize=6.5)
             axes.xaxis.set_major_locator(MaxNLocator(3))
@@ -111,3 +113,8 @@ def features(scene: Scene, part: Imputed, title: str) -> dict[str, bytes]:
         handles, labels = panels.flat[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         return files(drawn)
+
+
+def _short(name: str) -> str:
+    """The end of a long name: that is where names of one view differ."""
+    return name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}"
