@@ -12,8 +12,10 @@ from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
-from vedute.evaluation.figures import figure
+from vedute.evaluation.figures import AS_ONE, figure, styles
 from vedute.evaluation.tables import OURS, gaps, markdown, paper_table, summary
+
+RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
 
 def test_the_papers_tables_are_whole_and_as_printed() -> None:
@@ -65,6 +67,19 @@ def test_a_figure_compares_methods_and_leaves_variations_of_them_to_the_tables()
     drawn = figure(plain, "x")["png"]
     assert figure(pd.concat([plain, aside]), "x")["png"] == drawn
     assert figure(pd.concat([plain, other]), "x")["png"] != drawn
+
+
+def test_variations_of_a_method_share_its_colour_and_no_two_labels_look_the_same() -> None:
+    named = pd.read_csv(RESULTS / "adni.csv")["method"]
+    labels = [name for name in named.drop_duplicates() if not any(aside in name for aside in experiments.ASIDE)]
+    looks = styles([*labels, experiments.PAPER + AS_ONE])
+    assert len(set(looks.values())) == len(looks) == len(labels) + 1
+    for name, variation in (
+        (experiments.PAPER, AS_ONE), (experiments.DEFAULT, experiments.OWN), (experiments.VAE, experiments.UNTUNED),
+    ):  # fmt: skip
+        assert looks[name][0] == looks[name + variation][0]
+    families = {name.removesuffix(experiments.OWN).removesuffix(experiments.UNTUNED) for name in labels}
+    assert len({colour for colour, _ in looks.values()}) == len(families)
 
 
 def test_markdown_has_a_line_for_each_row_and_no_nan() -> None:

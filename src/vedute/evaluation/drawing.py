@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 WIDTH = 9.5  # inches, of which a page shows about a hundred dots each
 DOTS = 110
 COLOURS = (
-    "#0072b2", "#56b4e9", "#d55e00", "#000000", "#009e73", "#cc79a7", "#e69f00", "#999999", "#f0e442",
-)  # Okabe and Ito  # fmt: skip
+    "#0072b2", "#56b4e9", "#d55e00", "#000000", "#009e73", "#cc79a7", "#e69f00", "#999999", "#882255",
+    "#999933",
+)  # Okabe and Ito, with Tol's wine and olive where they have a yellow that is faint on white  # fmt: skip
 
 
 @contextmanager

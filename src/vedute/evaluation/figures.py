@@ -2,59 +2,93 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
-from vedute.evaluation.experiments import ASIDE
+from vedute.evaluation.experiments import ASIDE, OWN, UNTUNED
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-MARKERS = ("o", "s", "^", "D")  # one more for each time that the colours are used up
+AS_ONE = " (test rows scaled as one)"
+MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
 METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
+RING: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "none"}
+PRINTED = "the paper's own, in the colour of the method"
+Styles = dict[str, tuple[str, str]]  # label -> colour and marker
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each metric, a column for each way of scaling; mean and standard deviation over folds."""
     table = table[[not any(aside in name for aside in ASIDE) for name in table["method"]]]
-    shared = table["scaling"] == "shared"
+    as_one = table["scaling"].str.endswith("as one")
+    table = table.assign(label=table["method"].where(~as_one, table["method"] + AS_ONE))
+    looks, shared = styles(table["label"]), table["scaling"] == "shared"
     columns = {"each center by itself": table[~shared], "one scaling for all": table[shared]}
     columns = {name: rows for name, rows in columns.items() if len(rows)}
-    with canvas(11.0, 8.5 * len(columns)) as drawn:
-        panels = drawn.subplots(len(METRICS) + 1, len(columns), squeeze=False, height_ratios=(4, 4, 4, 2))
+    with canvas(10.5, 8.5 * len(columns)) as drawn:
+        panels = drawn.subplots(len(METRICS), len(columns), squeeze=False)
         for (name, rows), own in zip(columns.items(), panels.T, strict=True):
             own[0].set_title(name)
-            for axes, (metric, label) in zip(own, METRICS.items(), strict=False):
-                _panel(axes, rows, metric)
+            for axes, (metric, label) in zip(own, METRICS.items(), strict=True):
+                _panel(axes, rows, metric, looks)
                 axes.set_ylabel(label)
-            handles, labels = own[0].get_legend_handles_labels()
-            own[-1].axis("off")
-            own[-1].legend(handles, labels, loc="upper center", ncols=2, frameon=False, fontsize=9)
         drawn.suptitle(title)
+        drawn.legend(
+            handles=_legend(panels[0], looks), loc="outside lower center", ncols=2 * len(columns), frameon=False
+        )
         return files(drawn)
 
 
-def _panel(axes: Axes, table: pd.DataFrame, metric: str) -> None:
+def styles(labels: Iterable[str]) -> Styles:
+    """A method looks the same wherever it stands; its variations have its colour and another marker."""
+    families: dict[str, list[str]] = {}
+    for label in dict.fromkeys(labels):
+        families.setdefault(_family(label), []).append(label)
+    chosen = zip(islice(COLOURS, len(families)), families.values(), strict=True)
+    return {label: (colour, marker) for colour, own in chosen for label, marker in zip(own, MARKERS, strict=False)}
+
+
+def _family(label: str) -> str:
+    for variation in (UNTUNED, OWN, AS_ONE):
+        label = label.removesuffix(variation)
+    return label
+
+
+def _legend(panels: Iterable[Axes], looks: Styles) -> list[Artist]:
+    """Each label once, whichever panels it is in; a ring of no method's colour for the values that were printed."""
+    drawn: dict[str, Artist] = {}
+    for axes in panels:
+        if any(line.get_fillstyle() == "none" for line in axes.lines):
+            axes.plot([], [], color="0.3", label=PRINTED, **RING)
+        drawn |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    return [drawn[label] for label in (*looks, PRINTED) if label in drawn]
+
+
+def _panel(axes: Axes, table: pd.DataFrame, metric: str, looks: Styles) -> None:
     places = list(dict.fromkeys(zip(table["scenario"], table["centers"], strict=True)))
-    methods = list(dict.fromkeys(zip(table["method"], table["scaling"], strict=True)))
-    step = 0.8 / len(methods)
-    for i, (method, scaling) in enumerate(methods):
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]
-        rows = table[(table["method"] == method) & (table["scaling"] == scaling)]
+    labels = list(dict.fromkeys(table["label"]))
+    step = 0.8 / len(labels)
+    ringed: set[str] = set()
+    for i, label in enumerate(labels):
+        colour, marker = looks[label]
+        rows = table[table["label"] == label]
         where = [places.index(place) for place in zip(rows["scenario"], rows["centers"], strict=True)]
         x = np.array(where) - 0.4 + step * (i + 0.5)
-        label = f"{method} (test rows scaled as one)" if scaling.endswith("as one") else method
         axes.errorbar(
             x, rows[metric], yerr=rows[f"{metric}_sd"], color=colour, marker=marker, markersize=4, linestyle="none",
             capsize=2, label=label,
         )  # fmt: skip
         paper = f"{metric}_paper"
-        if paper in rows and rows[paper].notna().any():
-            axes.plot(x, rows[paper], color=colour, marker=marker, markersize=9, fillstyle="none", linestyle="none",
-                      label=f"{method}: the paper's own")  # fmt: skip
-    labels = [f"{str(scenario).replace(' ', chr(10))}\n{centers}" for scenario, centers in places]
-    axes.set_xticks(range(len(places)), labels)
+        if paper in rows and rows[paper].notna().any() and _family(label) not in ringed:  # it prints each once
+            ringed.add(_family(label))
+            axes.plot(x, rows[paper], color=colour, **RING)
+    ticks = [f"{str(scenario).replace(' ', chr(10))}\n{centers}" for scenario, centers in places]
+    axes.set_xticks(range(len(places)), ticks)
     tidy(axes)
