@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito
 BLACK, GREY = "#000000", "#bbbbbb"
 TWO_SD = 2.0
-LONGEST = 22  # letters over a small panel
+LONGEST = 20  # letters over a small panel
 
 
 def centers(scene: Scene, title: str) -> dict[str, bytes]:
@@ -106,7 +106,7 @@ def features(scene: Scene, part: Imputed, title: str) -> dict[str, bytes]:
             axes.set_yticks([])
             axes.tick_params(labelsize=6.5)
             axes.xaxis.set_major_locator(MaxNLocator(3))
-            axes.xaxis.set_major_formatter("{x:.4g}")
+            axes.xaxis.set_major_formatter("{x:.6g}")
             axes.spines[["top", "right", "left"]].set_visible(False)
         drawn.suptitle(title)
         drawn.supylabel("density (over values in the feature's own units)", fontsize=9)
