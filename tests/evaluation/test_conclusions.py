@@ -56,14 +56,14 @@ def test_accuracy_of_sd_falls_in_gk_by_the_scaling_alone() -> None:
 
 
 def test_accuracy_of_cnp_falls_in_gk_by_scaling_and_by_missing_views() -> None:
-    own, shared = means(lines("adni"), "accuracy", "per center")[PAPER], means(lines("adni"), "accuracy")
+    own, shared = means(lines("adni-cnp"), "accuracy", "per center")[PAPER], means(lines("adni-cnp"), "accuracy")
     assert own["G/K", 3] - own["IID", 3] < shared[PAPER]["G/K", 3] - shared[PAPER]["IID", 3] - 0.03
     for method in (PAPER, YARDSTICK):
         assert shared[method]["G/K", 3] < shared[method]["IID", 3] - 0.03
 
 
 def test_the_distance_to_pca_on_cnp_is_mostly_the_noise_of_each_view() -> None:
-    ratio, told = ratios(lines("adni"), YARDSTICK), means(lines("adni"), "accuracy")
+    ratio, told = ratios(lines("adni-cnp"), YARDSTICK), means(lines("adni-cnp"), "accuracy")
     merged = (told[DEFAULT + ONE_NOISE] - told[YARDSTICK]).dropna()
     assert abs(ratio[DEFAULT + ONE_NOISE + PROJECTED]["IID", 1] - 1) < 0.002
     for place in merged.index:

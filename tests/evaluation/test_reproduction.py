@@ -49,7 +49,7 @@ def test_other_results_give_another_page(tmp_path: Path) -> None:
     assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}." in text
     assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}." not in before
     for file, command_line in {
-        "adni.csv": "vedute paper adni --data cnp --out",
+        "adni-cnp.csv": "vedute paper adni --data cnp --out",
         "privacy-cnp-rounds.csv": "vedute paper privacy --data cnp --out",
         "collapse.csv": "vedute paper collapse --out",
     }.items():
@@ -70,9 +70,9 @@ def test_one_command_runs_everything_that_the_page_needs(tmp_path: Path, monkeyp
 
     def stand_in(name: str) -> Callable[..., None]:
         def run(out: Path, data: Path | None = None, **how: object) -> None:
-            stem = f"{name}-cnp" if data == tmp_path / "cnp" and name != "adni" else name
+            stem = f"{name}-cnp" if data == tmp_path / "cnp" else name
             for file in RESULTS.glob("*.csv"):
-                if file.stem in (stem, f"{stem}-rounds", f"{stem}-features"):
+                if file.stem in (stem, f"{stem}-rounds", f"{stem}-features", f"{stem}-data"):
                     shutil.copy(file, out)
 
         return run
@@ -110,7 +110,7 @@ def test_the_figures_promised_for_the_synthetic_table_are_reached() -> None:
 
 
 def test_the_figures_promised_for_real_data_are_reached() -> None:
-    cnp, hearts = (pd.read_csv(RESULTS / f"{name}.csv") for name in ("adni", "heart4"))
+    cnp, hearts = (pd.read_csv(RESULTS / f"{name}.csv") for name in ("adni-cnp", "heart4"))
     assert ratios(cnp, YARDSTICK)[DEFAULT].max() < 1.03
     told = means(cnp, "accuracy")
     below = (told[YARDSTICK] - told[DEFAULT]) * 100

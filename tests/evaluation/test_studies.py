@@ -104,7 +104,7 @@ def test_adni_command_runs_on_a_folder(
     assert capsys.readouterr().out.startswith("This is not ADNI")
     text = (tmp_path / "out" / "adni.md").read_text()
     assert "This is not ADNI" in text
-    lines = pd.read_csv(tmp_path / "out" / "adni.csv")
+    lines = pd.read_csv(tmp_path / "out" / "adni-cnp.csv")
     assert set(zip(lines["scenario"], lines["centers"], strict=True)) == {
         ("IID", 1),
         ("sites", 2),

@@ -70,7 +70,7 @@ def test_a_figure_compares_methods_and_leaves_variations_of_them_to_the_tables()
 
 
 def test_variations_of_a_method_share_its_colour_and_no_two_labels_look_the_same() -> None:
-    named = pd.read_csv(RESULTS / "adni.csv")["method"]
+    named = pd.read_csv(RESULTS / "adni-cnp.csv")["method"]
     labels = [name for name in named.drop_duplicates() if not any(aside in name for aside in experiments.ASIDE)]
     looks = styles([*labels, experiments.PAPER + AS_ONE])
     assert len(set(looks.values())) == len(looks) == len(labels) + 1

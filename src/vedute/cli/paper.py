@@ -47,7 +47,10 @@ def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
 @rivals_option
 @rows_options
 def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | None, study: Path | None) -> None:
-    """Four views: the same scenarios on real data (table ADNI_2), and the true centers."""
+    """Four views: the same scenarios on real data (table ADNI_2), and the true centers.
+
+    The files are called "adni-cnp" with --data and "adni-study" with --study.
+    """
     from vedute.evaluation.studies import adni as experiment
 
     if data is None and study is None:
@@ -77,7 +80,8 @@ def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study:
     given = rows_given(data, study)
     beside = "ADNI_fedprox" if given.printed == "ADNI" else None
     name = f"fedprox{given.suffix}"
-    conduct(experiment(name, given.source, given.n_components, beside, given.remarks), repeats, out, jobs, figure)
+    asked = experiment(name, given.about, given.source, given.n_components, beside, given.remarks)
+    conduct(asked, repeats, out, jobs, figure)
 
 
 @command.command()

@@ -24,6 +24,7 @@ from vedute.evaluation.methods import unit_ranges
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
 COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100
 CASE_MIX = (0.0, 1.0)  # sd of the latent mean of a center's patients
+LOST = 0.01  # of the truth: what is less stands on its floor
 KEPT = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100)  # rounds to look at
 
 
@@ -79,20 +80,21 @@ def _done(folder: Path, trial: Trial) -> list[Line]:
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """After the last round: quartiles over draws and views of what was found over the truth."""
+    """After the last round: quartiles over draws and views of found over true, and how often it is lost."""
     last = lines[lines["round"] == lines["round"].max()]
     grouped = last.groupby(["centers", "case_mix", "method", "parameter"], sort=False)["ratio"]
     found = pd.DataFrame({"low": grouped.quantile(0.25), "median": grouped.median(), "high": grouped.quantile(0.75)})
-    return found.reset_index()
+    return found.assign(lost=grouped.agg(lambda ratio: (ratio < LOST).mean())).reset_index()
 
 
 def markdown(table: pd.DataFrame) -> str:
     """One line for each number of centers, case mix and variant."""
-    head = ["centers", "sd of the case mix", "method", *(f"sd of {name}, found / true" for name in SD)]
+    head = ["centers", "sd of the case mix", "method", *(f"sd of {name}, found / true" for name in SD), "W lost"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for (n, tau, method), rows in table.groupby(["centers", "case_mix", "method"], sort=False):
         own = rows.set_index("parameter")
         cells = [str(n), f"{tau:g}", str(method)]
         cells += [f"{own.at[p, 'median']:.3f} ({own.at[p, 'low']:.3f} to {own.at[p, 'high']:.3f})" for p in SD]
+        cells.append(f"{own.at['W', 'lost']:.0%}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

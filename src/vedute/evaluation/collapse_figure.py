@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute.evaluation.collapse import SD
-from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
+from vedute.evaluation.collapse import LOST, SD
+from vedute.evaluation.drawing import canvas, files, tidy
+from vedute.evaluation.figures import styles
 
 SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
 
@@ -13,7 +14,7 @@ SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
 def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each parameter, a column for each number of centers and case mix."""
     columns = list(dict.fromkeys(zip(lines["centers"], lines["case_mix"], strict=True)))
-    methods = list(dict.fromkeys(lines["method"]))
+    looks = styles(lines["method"])
     with canvas(5.6) as drawn:
         panels = drawn.subplots(len(SD), len(columns), squeeze=False, sharex=True, sharey="row")
         for own, (n, tau) in zip(panels.T, columns, strict=True):
@@ -22,14 +23,16 @@ def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
             )
             for axes, parameter in zip(own, SD, strict=True):
                 part = lines[(lines["centers"] == n) & (lines["case_mix"] == tau) & (lines["parameter"] == parameter)]
-                for method, colour in zip(methods, (COLOURS[2], *COLOURS[3:7], COLOURS[0]), strict=True):
+                for method, (colour, _) in looks.items():
                     middle = part[part["method"] == method].groupby("round")["ratio"].median()
                     axes.loglog(middle.index, middle, color=colour, marker="o", markersize=3, label=method)
                 axes.axhline(1.0, color="0.3", linestyle=":", linewidth=1.0)
+                if part["ratio"].min() < LOST:
+                    axes.axhspan(0.0, LOST, color="#f5e6d3", zorder=0, label="lost: on its floor")
                 axes.set_xlabel("round")
                 tidy(axes)
         for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
             axes.set_ylabel(f"{sign}, found / true\n(median over draws and views)")
         drawn.suptitle(title)
-        drawn.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        drawn.legend(*panels[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)

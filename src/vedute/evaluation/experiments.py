@@ -13,7 +13,7 @@ from vedute.evaluation.arms import Arm, Scaling
 from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, FactorAnalysis, PCAOfSums
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.dissection import CompleteRows, OneNoise, Projected
-from vedute.evaluation.folds import Dataset, Dealing
+from vedute.evaluation.folds import Dataset, Dealing, Parting
 from vedute.evaluation.keeping import Source
 from vedute.evaluation.methods import ROUNDS, DPFedMvPPCA, FedMvPPCA, OwnParameters
 from vedute.evaluation.runner import Experiment, Setting
@@ -35,7 +35,14 @@ YARDSTICK = "PCA, pooled"
 PRIVATE = "DP-Fed-mv-PPCA, paper preset"
 VAE, MCVAE = "VAE", "mc-VAE"
 UNTUNED, TWO_LAYERS, LONGER = ", untuned", ", two layers", ", four times the rounds"
-ASIDE = (PROJECTED, ONE_NOISE, COMPLETE, CUT, LONGER)  # variations that tables and words tell of, but no figure
+TESTED: dict[Parting, str] = {
+    "one part": ", test rows in one part",
+    "G": ", test rows parted by groups",
+    "K": ", test rows parted by views",
+    "G/K": ", test rows parted by both",
+}
+# variations that tables and words tell of, but no figure
+ASIDE = (PROJECTED, ONE_NOISE, COMPLETE, CUT, LONGER, *TESTED.values())
 ENCODERS: dict[str, Encoders] = {VAE: "joint", MCVAE: "one for each view"}
 HIDDEN, FULL = 32, 10**6  # units of a hidden layer; a batch that holds any center
 SCHEDULE = Schedule()
@@ -45,6 +52,7 @@ SWEPT_CENTERS = (3, 6)
 SCENARIOS: tuple[tuple[Dealing, int], ...] = (
     ("IID", 1), ("IID", 3), ("IID", 6), ("G", 3), ("G", 6), ("K", 3), ("K", 6), ("G/K", 3), ("G/K", 6),
 )  # fmt: skip
+SCATTERED: tuple[Dealing, ...] = ("G", "G/K")  # scenarios whose centers do not all have both groups
 SITES: tuple[Dealing, int] = ("sites", 0)
 KNOWN: tuple[Dealing, int] = ("known sites", 0)
 
@@ -75,7 +83,8 @@ def settings(q: int, dealing: Dealing, n_centers: int, *, rivals: bool = True, c
     found = [Setting(dealing, n_centers, ours(q, dealing, n_centers, private=complete))]
     if rivals:
         found.append(Setting(dealing, n_centers, linear(q, alone=complete), "linear"))
-        if complete:
+        if complete:  # beside auto-encoders in the same units
+            found.append(Setting(dealing, n_centers, (Arm(DEFAULT, FedMvPPCA(q), "per center"),), "scaled likewise"))
             found.append(Setting(dealing, n_centers, neural(q, dealing), "neural", stacked=True))
     return found
 
@@ -160,7 +169,18 @@ def sd(*, rivals: bool = True) -> Experiment:
         blocks.append(Setting("IID", 6, (longer(MCVAE, tuned(5, MCVAE), "shared"),), "longer", stacked=True))
         slow = tuple(longer(name + UNTUNED, untuned(5, name), "per center") for name in ENCODERS)
         blocks.append(Setting("IID", 3, slow, "longer", stacked=True))
-    return Experiment("sd", SyntheticStudy(), tuple(blocks), "SD_2")
+        blocks += [block for n in (3, 6) for block in parted(5, n)]
+    return Experiment("sd", "SD", SyntheticStudy(), tuple(blocks), "SD_2")
+
+
+def parted(q: int, n_centers: int) -> list[Setting]:
+    """The paper preset in G and G/K, its test rows dealt in each way: what of it lowers the accuracy?"""
+    found = []
+    for dealing in SCATTERED:
+        for i, (parting, name) in enumerate(TESTED.items()):
+            arm = Arm(PAPER + name, FedMvPPCA(q, "paper"), "per center")
+            found.append(Setting(dealing, n_centers, (arm,), f"test {i}", parting=parting))
+    return found
 
 
 def corrections() -> Experiment:
@@ -168,11 +188,12 @@ def corrections() -> Experiment:
     arms = [Arm(name, FedMvPPCA(5, "paper", corrections=added)) for name, added in CORRECTED.items()]
     arms += [Arm(DEFAULT, FedMvPPCA(5)), Arm(YARDSTICK, PCA(5), "shared", "whole")]
     blocks = [Setting(dealing, n, tuple(arms)) for dealing, n in SCENARIOS if n > 1]
-    return Experiment("corrections", SyntheticStudy(), tuple(blocks))
+    return Experiment("corrections", "SD, one scaling for all", SyntheticStudy(), tuple(blocks))
 
 
 def study(
     name: str,
+    about: str,
     data: Dataset,
     q: int,
     *,
@@ -194,12 +215,14 @@ def study(
         one = Arm(DEFAULT + ONE_NOISE, OneNoise(FedMvPPCA(q)))
         blocks += [Setting(dealing, n, (one,), "dissected") for dealing, n in whole if n > 1]
         if data.sites is not None:
-            blocks.append(Setting(*SITES, (one, Arm(DEFAULT + CUT, FedMvPPCA(q, rounds=ROUNDS))), "dissected"))
-    return Experiment(name, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
+            cut, projected = FedMvPPCA(q, rounds=ROUNDS), Projected(FedMvPPCA(q))
+            more = one, Arm(DEFAULT + CUT, cut), Arm(DEFAULT + PROJECTED, projected)
+            blocks.append(Setting(*SITES, more, "dissected"))
+    return Experiment(name, about, FixedStudy(data), tuple(blocks), paper_table, tuple(remarks))
 
 
 def fedprox(
-    name: str, source: Source, q: int, paper_table: str | None = None, remarks: Sequence[str] = ()
+    name: str, about: str, source: Source, q: int, paper_table: str | None = None, remarks: Sequence[str] = ()
 ) -> Experiment:
     """The paper's table ADNI_fedprox: auto-encoders in scenario G, pulled to the common weights ever harder."""
     blocks = []
@@ -215,4 +238,4 @@ def fedprox(
             ]
             deep = [Arm(encoder + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SWEPT]
             blocks.append(Setting("G", n, (*swept, *deep), encoder, stacked=True))
-    return Experiment(name, source, tuple(blocks), paper_table, tuple(remarks))
+    return Experiment(name, f"{about}, scenario G", source, tuple(blocks), paper_table, tuple(remarks))

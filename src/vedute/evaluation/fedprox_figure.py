@@ -43,12 +43,16 @@ def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:
         if scaling == "shared":
             rows = rows[rows["method"] != PAPER]  # ours as it is meant to be used with each scaling
         x = rows["method"].map(methods)
-        label = "each center scaled by itself" if scaling == "per center" else "one scaling for all"
+        label = (
+            "each center scaled by itself (ours: paper preset)"
+            if scaling == "per center"
+            else "one scaling for all (ours: default preset)"
+        )
         axes.errorbar(x, rows[metric], yerr=rows[f"{metric}_sd"], color=colour, marker="o", linestyle="none", capsize=2,
                       label=label)  # fmt: skip
         if f"{metric}_paper" in rows and scaling == "per center":
             axes.plot(x, rows[f"{metric}_paper"], color=colour, marker="o", markersize=9, fillstyle="none",
-                      linestyle="none", label="the paper's own")  # fmt: skip
+                      linestyle="none", label="the paper's own, on ADNI")  # fmt: skip
     ticks = [*(f"{value:g}" for value in LAMBDAS), "two\nlayers", "ours"]
     axes.set_xticks(range(len(ticks)), ticks)
     tidy(axes)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
-from vedute.evaluation.experiments import ASIDE, OWN, UNTUNED
+from vedute.evaluation.experiments import ASIDE, DEFAULT, OWN, PAPER, PRIVATE, UNTUNED, YARDSTICK
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 AS_ONE = " (test rows scaled as one)"
+FIXED = {PAPER: COLOURS[0], PRIVATE: COLOURS[1], DEFAULT: COLOURS[2], YARDSTICK: COLOURS[3]}  # in all figures
 MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
 METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
 RING: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "none"}
@@ -30,7 +30,7 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     as_one = table["scaling"].str.endswith("as one")
     table = table.assign(label=table["method"].where(~as_one, table["method"] + AS_ONE))
     looks, shared = styles(table["label"]), table["scaling"] == "shared"
-    columns = {"each center by itself": table[~shared], "one scaling for all": table[shared]}
+    columns = {"each center scaled by itself": table[~shared], "one scaling for all": table[shared]}
     columns = {name: rows for name, rows in columns.items() if len(rows)}
     with canvas(10.5, 8.5 * len(columns)) as drawn:
         panels = drawn.subplots(len(METRICS), len(columns), squeeze=False)
@@ -51,8 +51,13 @@ def styles(labels: Iterable[str]) -> Styles:
     families: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         families.setdefault(_family(label), []).append(label)
-    chosen = zip(islice(COLOURS, len(families)), families.values(), strict=True)
-    return {label: (colour, marker) for colour, own in chosen for label, marker in zip(own, MARKERS, strict=False)}
+    free = (colour for colour in COLOURS if colour not in FIXED.values())
+    chosen = {name: FIXED.get(name) or next(free) for name in families}
+    return {
+        label: (chosen[name], marker)
+        for name, own in families.items()
+        for label, marker in zip(own, MARKERS, strict=False)
+    }
 
 
 def _family(label: str) -> str:

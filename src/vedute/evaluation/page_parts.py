@@ -79,7 +79,7 @@ def filled(text: str) -> str:
     )
 
 
-def accuracies(table: pd.DataFrame) -> str:
+def accuracies(table: pd.DataFrame, paper: str = "the paper") -> str:
     """Accuracy of the paper preset beside the paper's, by the scaling of the test rows."""
     chosen = table[(table["method"] == OURS) & table["scenario"].isin(["IID", "G", "K", "G/K"])]
     body = []
@@ -91,5 +91,5 @@ def accuracies(table: pd.DataFrame) -> str:
         cells = (found["per center"], found.get("per center, test as one"), found["shared"])
         printed = f"{own.loc['per center', 'accuracy_paper']:.3f}"
         body.append([str(scenario), str(n), printed, *("" if cell is None else f"{cell:.3f}" for cell in cells)])
-    head = ["scenario", "centers", "paper", "each part by itself", "test rows as one", "one scaling for all"]
+    head = ["scenario", "centers", paper, "each part by itself", "test rows as one", "one scaling for all"]
     return rows(head, body)

@@ -121,9 +121,9 @@ def after_all(rounds: pd.DataFrame, quantity: str, run: str) -> dict[str, float]
     return dict(zip(last["view"], last["mean"], strict=True))
 
 
-def collapse(rounds: pd.DataFrame, run: str, share: float) -> float:
-    """The first kept round (G/K) after which the median sd of W of every view is below a share of its first."""
+def collapse(rounds: pd.DataFrame, run: str, share: float) -> dict[str, float]:
+    """The first kept round (G/K) after which the median sd of W of each view is below a share of its first."""
     own = rounds[(rounds["scenario"] == "G/K") & (rounds["run"] == run) & (rounds["quantity"] == "W")]
     wide = own.pivot(index="round", columns="view", values="median")
-    below = (wide < share * wide.iloc[0]).all(axis=1)
-    return float(below.idxmax()) if below.any() else float(np.nan)
+    below = wide < share * wide.iloc[0]
+    return {str(view): float(low.idxmax()) if low.any() else float(np.nan) for view, low in below.items()}

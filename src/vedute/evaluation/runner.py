@@ -11,7 +11,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from vedute.evaluation.arms import Arm, scores_of_folds
-from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, deal, three_folds
+from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, Parting, deal, three_folds
 from vedute.evaluation.keeping import Line, Source, Told, each, fold_key, keep, kept, places
 
 
@@ -24,6 +24,7 @@ class Setting:
     arms: tuple[Arm, ...]
     part: str = "ours"  # what its finished folds are filed under
     stacked: bool = False  # compute all folds at once, for methods that gain by it
+    parting: Parting | None = None  # of the test rows, if not as the dealing of the train rows asks
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Experiment:
     """Everything that a table needs."""
 
     name: str
+    about: str  # the data, and whatever else a title must say
     source: Source
     settings: tuple[Setting, ...]
     paper_table: str | None = None  # the table of the paper to stand beside
@@ -98,7 +100,8 @@ def compute(wanted: Sequence[tuple[Dataset, Task]]) -> list[list[Line]]:
     for data, task in wanted:
         seed = N_FOLDS * task.repeat + task.fold
         rows = three_folds(data, task.repeat)[task.fold]
-        folds.append((deal(data, *rows, task.setting.dealing, task.setting.centers, seed), seed))
+        setting = task.setting
+        folds.append((deal(data, *rows, setting.dealing, setting.centers, seed, setting.parting), seed))
     arms = wanted[0][1].setting.arms
     with threadpool_limits(1, user_api="blas"):
         scored = scores_of_folds(arms, folds)

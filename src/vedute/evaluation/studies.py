@@ -89,14 +89,16 @@ def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str) -> Given:
 def adni(given: Given, *, rivals: bool = True) -> Experiment:
     """The experiment of table ADNI_2."""
     data = given.source.draw(0)
-    return study("adni", data, given.n_components, rivals=rivals, paper_table="ADNI_2", remarks=given.remarks)
+    name = f"adni{given.suffix}"
+    q, remarks = given.n_components, given.remarks
+    return study(name, given.about, data, q, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
 
 
 def heart4(folder: Path, *, rivals: bool = True) -> Experiment:
     """Random centers and the four true hospitals, whose patients and missing cells differ widely."""
     data = read_folder(folder, HEART4)
     remarks = (OBSERVED.format(all=len(data)),)
-    return study("heart4", data, HEART4.n_components, rivals=rivals, remarks=remarks)
+    return study(HEART4.name, HEART4.name, data, HEART4.n_components, rivals=rivals, remarks=remarks)
 
 
 def read_folder(folder: Path, about: OpenData) -> Dataset:
@@ -147,4 +149,4 @@ def complete_rows(data: Dataset) -> Dataset:
         raise UserError("no subject has every cell observed; leave out the columns that are seldom observed")
     views = {name: rows[whole] for name, rows in data.views.items()}
     sites = None if data.sites is None else data.sites[whole]
-    return replace(data, views=views, groups=data.groups[whole], sites=sites)
+    return replace(data, views=views, groups=data.groups[whole], sites=sites, left_out=int((~whole).sum()))

@@ -16,8 +16,9 @@ from vedute.evaluation.variability_figures import centers, features
 ABOUT_VARIABILITY = (
     "Scenario G/K, 3 centers, one scaling for all. Of the three parts of the test rows one lacks the second view and "
     "one the third; both are imputed from the other views. Errors in standard deviations of the truth, mean over "
-    "features; distances are Kolmogorov's, between the truth and the predicted distribution: that imputed for these "
-    "subjects, and the global one, which knows nothing of them."
+    "features. The mean is that of the train rows which have the view; where a part of the test rows holds one group "
+    "only, it can lie further than a standard deviation from them. Distances are Kolmogorov's, between the truth and "
+    "the predicted distribution: that imputed for these subjects, and the global one, which knows nothing of them."
 )
 ABOUT_MISSING = (
     "Rows dealt evenly to 6 centers; each view in turn is hidden in each third of them. Explained is the share of the "
@@ -36,9 +37,10 @@ def write_variability(name: str, lines: pd.DataFrame, scene: Scene, out: Path, a
         f"{name}.csv": csv(lines).encode(),
         f"{name}-features.csv": csv(pd.DataFrame(scene.lines())).encode(),
     }
-    drawn = {name: centers(scene, f"{about}, scenario G/K, default preset, first fold")}
+    shown = f"{about}, scenario G/K, default preset, first fold"
+    drawn = {name: centers(scene, shown)}
     for part in scene.imputed:
-        title = f"{about}, scenario G/K, first fold: {part.view}, missing in {len(part.truth)} test rows"
+        title = f"{shown}: {part.view}, missing in {len(part.truth)} test rows"
         drawn[f"{name}-{part.view}"] = features(scene, part, title)
     return _written(found | _named(drawn), out)
 
@@ -50,7 +52,8 @@ def write_missing(name: str, lines: pd.DataFrame, out: Path, about: str) -> list
         f"{name}.md": _page(f"{name}: {times}", about, ABOUT_MISSING, missing.markdown(table)),
         f"{name}.csv": csv(lines).encode(),
     }
-    drawn = {name: figure(table, f"{about}: a view hidden in a third of 6 centers, {times}; bars: one sd")}
+    title = f"{about}: a view hidden in a third of 6 centers, {times}\nbars: one sd over both, cut off at ±100%"
+    drawn = {name: figure(table, title)}
     return _written(found | _named(drawn), out)
 
 

@@ -1,0 +1,47 @@
+"""The part of the page on reproduction about the data: what they are, and how their rows are dealt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from vedute.evaluation.page_parts import rows
+
+NAMES = {"sd": "SD, synthetic", "adni-cnp": "cnp, in place of ADNI", "heart4": "heart4"}
+
+
+def files() -> list[str]:
+    """The results that the section needs, without their endings."""
+    return [f"{name}-data" for name in NAMES]
+
+
+def section(folder: Path) -> str:
+    """Who and what is in each study, and the scenarios."""
+    body = [[about, *_cells(pd.read_csv(folder / f"{name}-data.csv"))] for name, about in NAMES.items()]
+    return f"""## Data, scenarios, presets
+
+{rows(["data", "subjects", "left out", "features by view", "groups", "true centers"], body)}
+
+SD is a draw of the model itself, with one group of subjects shifted in the latent space. cnp is the UCLA Consortium for
+Neuropsychiatric Phenomics: tests of cognition (COGN), questionnaires (QUEST), and measures of the quality of structural
+(T1W) and functional (REST) images, which are not the regional volumes and uptakes of ADNI; subjects who lack a cell are
+left out, as in the paper. heart4 is the heart disease data of UCI with all its empty cells: history and examination
+(CLINIC) and exercise test (EXERCISE).
+
+The scenarios are the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
+first, a third only the second. K: groups are even, but a third of the centers lacks the second view and a third the
+third. G/K does both. "sites" are the true centers. Test rows are whole in IID and G; in K and G/K they come in three
+parts, dealt as the train rows are.
+
+"Per center" scales each center, and each part of the test rows, by its own smallest and largest values, as the paper
+does; "shared" scales all by those of all train rows. Beside other variances, the default preset knows of patients that
+differ by center (case mix), starts all centers alike and turns them towards each other, and runs until it has
+converged; `model.md` has the formulas."""
+
+
+def _cells(table: pd.DataFrame) -> list[str]:
+    counts = {str(what): part.set_index("name")["count"] for what, part in table.groupby("what", sort=False)}
+    told = [", ".join(f"{name} {n}" for name, n in counts[what].items()) for what in ("view", "group")]
+    centers = ", ".join(f"{name} {n}" for name, n in counts["center"].items()) if "center" in counts else ""
+    return [str(counts["subjects"]["used"]), str(counts["subjects"]["left out"]), *told, centers]
