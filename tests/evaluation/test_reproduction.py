@@ -7,7 +7,9 @@ import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -118,6 +120,22 @@ def test_the_figures_promised_for_real_data_are_reached() -> None:
     error = means(hearts, "test_mae")[DEFAULT]
     assert max(error["IID", 3], error["IID", 6]) < 1.05 * error["IID", 1]
     assert at_sites(error) < 1.15 * error["IID", 1]
+
+
+def test_the_correction_of_the_adni_page_takes_out_what_goes_along_with_icv_sex_and_age() -> None:
+    code = (DOCS / "adni.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    rng = np.random.default_rng(0)
+    icv, sex, age = 1500 + 100 * rng.normal(size=60), rng.integers(0, 2, 60), rng.normal(72, 7, size=60)
+    sick = np.arange(60) % 2 * (age > 72)  # a disease of the old
+    features = np.column_stack([0.01 * icv + 3 * sex, 0.2 * age - 2 * sick])
+    left = names["corrected"](features, icv, sex, age)
+    np.testing.assert_allclose(left.T @ np.column_stack([np.ones(60), icv, sex, age]), 0, atol=1e-6)
+    by_healthy = names["corrected"](features, icv, sex, age, sick == 0)
+    np.testing.assert_allclose(by_healthy, np.column_stack([np.zeros(60), -2.0 * sick]), atol=1e-8)
+    with pytest.raises(ValueError, match="leave out"):
+        names["corrected"](np.full_like(features, np.nan), icv, sex, age)
 
 
 def test_the_study_file_of_the_adni_page_works(tmp_path: Path) -> None:

@@ -11,7 +11,18 @@ import click
 from vedute.errors import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
-FilePath = click.Path(path_type=Path, readable=False)  # whoever opens the file tells the remedy as well
+
+
+class _FilePath(click.Path):
+    """Any path; whoever opens the file tells the remedy as well. An empty one would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("is empty; give a path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FilePath = _FilePath(path_type=Path, readable=False)
 
 study_argument = click.argument("study", type=FilePath)
 run_argument = click.argument("run", type=FilePath)

@@ -10,7 +10,7 @@ import click
 
 from vedute.cli.options import FilePath
 from vedute.cli.paper_corrections import collapse
-from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown
+from vedute.cli.paper_options import need, real_rows_options, rows_given, rows_options, shared_options, shown
 from vedute.cli.paper_privacy import privacy
 from vedute.cli.paper_variability import missing, variability
 from vedute.errors import UserError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vedute.evaluation.results import Draw
     from vedute.evaluation.runner import Experiment
 
+WITHOUT = ", or say --no-rivals"
 rivals_option = click.option("--rivals/--no-rivals", default=True, show_default=True, help="Also run other methods.")
 
 
@@ -26,9 +27,10 @@ rivals_option = click.option("--rivals/--no-rivals", default=True, show_default=
 def command() -> None:
     """Run the paper's experiments again, its own numbers beside ours.
 
-    Each writes NAME.csv (one line for each fold), NAME.md, NAME.png and NAME.svg. Folds that are done are kept in
-    DIR/folds: an interrupted run continues where it stopped. Auto-encoders of one setting train on all its folds
-    together, and are kept when they are done.
+    Each experiment writes NAME.csv (one line for each fold), NAME.md, NAME.png and NAME.svg; NAME is that of the
+    command, and ends in "-cnp" with --data and in "-study" with --study. Folds that are done are kept in DIR/folds: an
+    interrupted run continues where it stopped. Auto-encoders of one setting train on all its folds together, and are
+    kept when they are done. Ten repeats take from minutes to an hour on two cores; --repeats 1 is a quick look.
     """
 
 
@@ -39,22 +41,26 @@ def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
     """Synthetic data: scenarios IID, G, K and G/K over 1, 3 and 6 centers (table SD_2)."""
     from vedute.evaluation.experiments import sd as experiment
 
+    if rivals:
+        need("torch", "mofapy2", otherwise=WITHOUT)
     conduct(experiment(rivals=rivals), repeats, out, jobs)
 
 
 @command.command()
 @shared_options
 @rivals_option
-@rows_options
+@real_rows_options
 def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | None, study: Path | None) -> None:
     """Four views: the same scenarios on real data (table ADNI_2), and the true centers.
 
-    The files are called "adni-cnp" with --data and "adni-study" with --study.
+    The paper's values beside them are those of ADNI.
     """
     from vedute.evaluation.studies import adni as experiment
 
     if data is None and study is None:
         raise UserError("give either --data FOLDER (cnp, which stands in for ADNI) or --study FILE (docs/adni.md)")
+    if rivals:
+        need("torch", "mofapy2", otherwise=WITHOUT)
     conduct(experiment(rows_given(data, study), rivals=rivals), repeats, out, jobs)
 
 
@@ -66,6 +72,8 @@ def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) 
     """Heart disease: random centers, and the four hospitals that the patients come from."""
     from vedute.evaluation.studies import heart4 as experiment
 
+    if rivals:
+        need("mofapy2", otherwise=WITHOUT)
     conduct(experiment(data, rivals=rivals), repeats, out, jobs)
 
 
@@ -77,6 +85,7 @@ def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study:
     from vedute.evaluation.experiments import fedprox as experiment
     from vedute.evaluation.fedprox_figure import figure
 
+    need("torch")
     given = rows_given(data, study)
     beside = "ADNI_fedprox" if given.printed == "ADNI" else None
     name = f"fedprox{given.suffix}"
@@ -104,7 +113,7 @@ def selection(
     from vedute.cli.select import parse_components
     from vedute.data.files import write_whole
     from vedute.evaluation.results import csv
-    from vedute.evaluation.selection import markdown, run, summary
+    from vedute.evaluation.selection import ABOUT, markdown, run, summary
     from vedute.evaluation.selection_figure import figure
 
     given, tried = rows_given(data, study), parse_components(components)
@@ -113,7 +122,7 @@ def selection(
         name, given.source, tried, given.scaling, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown()
     )
     table, title = summary(lines, given.printed), f"{given.about}, scenario IID, 3 centers, {repeats} x 3-fold"
-    text = "\n\n".join([f"# {name}: {repeats} x 3-fold", *given.remarks, markdown(table)])
+    text = "\n\n".join([f"# {name}: {repeats} x 3-fold", *given.remarks, ABOUT, markdown(table)])
     found = {"md": text.encode(), "csv": csv(lines).encode(), **figure(lines, table, title)}
     for kind, content in found.items():
         write_whole(out / f"{name}.{kind}", content)
@@ -130,7 +139,7 @@ for added in (privacy, variability, missing, collapse):
 )
 @click.option("--out", type=FilePath, required=True, metavar="FILE", help="The Markdown page to write.")
 def page(results: Path, out: Path) -> None:
-    """Write the page that sets all results beside the paper and explains the differences."""
+    """Write the page that sets all results, with rivals, beside the paper and explains the differences."""
     from vedute.data.files import write_whole
     from vedute.evaluation.reproduction import page as text
 
@@ -144,9 +153,18 @@ def page(results: Path, out: Path) -> None:
 @click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="Has the open data sets cnp and heart4.")
 @click.pass_context
 def everything(context: click.Context, repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
-    """Everything, one after the other, and the page; without rivals there is no page, which is about them as well."""
+    """All experiments, one after the other, and the page.
+
+    Without rivals there is no page, which is about them as well.
+    """
+    from vedute.evaluation.studies import HEART4, from_folder, read_folder
+
     how: dict[str, Any] = {"repeats": repeats, "out": out, "jobs": jobs}
     cnp = data / "cnp"
+    if rivals:
+        need("torch", "mofapy2", otherwise=WITHOUT)
+    from_folder(cnp)  # what is wrong with a folder is told before hours of work
+    read_folder(data / "heart4", HEART4)
     context.invoke(sd, rivals=rivals, **how)
     context.invoke(adni, rivals=rivals, data=cnp, study=None, **how)
     context.invoke(heart4, rivals=rivals, data=data / "heart4", **how)

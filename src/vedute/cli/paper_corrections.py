@@ -13,7 +13,10 @@ from vedute.cli.paper_options import shared_options, shown
 @click.command()
 @shared_options
 def collapse(repeats: int, out: Path, jobs: int | None) -> None:
-    """Spread between centers found in draws of the model itself, where it is known; --repeats is their number."""
+    """Spread between centers in draws of the model itself.
+
+    It is known there; --repeats is the number of draws.
+    """
     from vedute.data.files import write_whole
     from vedute.evaluation.collapse import markdown, run, summary
     from vedute.evaluation.collapse_figure import figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,23 +17,45 @@ if TYPE_CHECKING:
     from vedute.evaluation.studies import Given
 
 F = TypeVar("F", bound=Callable[..., None])
+EXTRAS = {"torch": "baselines", "mofapy2": "peers"}  # where packages come from
+
+
+def real_rows_options(function: F) -> F:
+    """Which real rows to run on; the names of the files then end in "-cnp" or "-study"."""
+    return _rows_options(function, "")
 
 
 def rows_options(function: F) -> F:
-    """Real rows in place of synthetic ones; the names of the files then end in "-cnp" or "-study"."""
-    function = click.option(
-        "--study", type=FilePath, metavar="FILE", help="Run on a study file with four views, such as ADNI itself."
-    )(function)
-    return click.option(
-        "--data", type=FilePath, metavar="FOLDER", help="Run on the open data set cnp, which stands in for ADNI."
-    )(function)
+    """The same where synthetic rows do as well."""
+    return _rows_options(function, " With neither, on synthetic data (SD).")
+
+
+def _rows_options(function: F, otherwise: str) -> F:
+    study = "Run on a study file with four views, such as ADNI itself."
+    cnp = "Run on the open data set cnp, which stands in for ADNI."
+    function = click.option("--study", type=FilePath, metavar="FILE", help=study + otherwise)(function)
+    return click.option("--data", type=FilePath, metavar="FOLDER", help=cnp)(function)
+
+
+def need(*packages: str, otherwise: str = "") -> None:
+    """Refuse before anything is computed where a package of an extra is not there."""
+    lacking = [name for name in packages if importlib.util.find_spec(name) is None]
+    if lacking:
+        extras = ",".join(EXTRAS[name] for name in lacking)
+        raise UserError(f"needs {' and '.join(lacking)}: pip install 'vedute[{extras}]'{otherwise}")
 
 
 def shared_options(function: F) -> F:
     """What all experiments take."""
     for option in reversed(
         (
-            click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Times 3 folds."),
+            click.option(
+                "--repeats",
+                type=click.IntRange(1),
+                default=10,
+                show_default=True,
+                help="How often, on 3 folds each time.",
+            ),
             click.option("--out", type=FilePath, required=True, metavar="DIR", help="Folder for tables and figures."),
             click.option("--jobs", type=click.IntRange(1), help="Processes at once. [default: one for each core]"),
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown
+from vedute.cli.paper_options import need, rows_given, rows_options, shared_options, shown
 
 
 @click.command()
@@ -41,6 +41,7 @@ def missing(repeats: int, out: Path, jobs: int | None, data: Path | None, study:
     from vedute.evaluation.missing import run
     from vedute.evaluation.variability_results import write_missing
 
+    need("mofapy2")
     given = rows_given(data, study)
     name = f"missing{given.suffix}"
     lines = run(name, given.source, given.n_components, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())

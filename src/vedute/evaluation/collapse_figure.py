@@ -33,6 +33,6 @@ def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
                 tidy(axes)
         for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
             axes.set_ylabel(f"{sign}, found / true\n(median over draws and views)")
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         drawn.legend(*panels[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)

@@ -31,7 +31,7 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
             axes.set_ylabel(label)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         return files(drawn)
 
 

@@ -39,7 +39,8 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
             for axes, (metric, label) in zip(own, METRICS.items(), strict=True):
                 _panel(axes, rows, metric, looks)
                 axes.set_ylabel(label)
-        drawn.suptitle(title)
+            own[-1].set_xlabel("scenario, number of centers")
+        drawn.suptitle(title, parse_math=False)
         drawn.legend(
             handles=_legend(panels[0], looks), loc="outside lower center", ncols=2 * len(columns), frameon=False
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -59,7 +60,9 @@ def three_folds(data: Dataset, seed: int) -> list[tuple[Rows, Rows]]:
     if data.sites is not None:
         strata = np.char.add(np.char.add(strata, "|"), data.sites.astype(str))
     cut = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
-    return list(cut.split(np.zeros(len(data)), strata))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # a group that is rare in a site
+        return list(cut.split(np.zeros(len(data)), strata))
 
 
 def deal(

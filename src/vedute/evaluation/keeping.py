@@ -22,7 +22,7 @@ from vedute.evaluation.folds import N_FOLDS, Dataset
 T = TypeVar("T")
 Line = dict[str, Any]  # one line of a tidy table
 Told = Callable[[int, int], None]  # is told how many parts are done, and of how many
-COMPUTES = ("numpy", "scipy", "scikit-learn", "torch", "mofapy2", "opendp")
+COMPUTES = ("numpy", "scipy", "scikit-learn", "pandas", "torch", "mofapy2")
 IMPORTED = {"scikit-learn": "sklearn"}
 FOLDS = "folds"  # the folder of finished parts, inside that of the results
 

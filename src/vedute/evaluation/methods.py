@@ -94,7 +94,6 @@ class FedMvPPCA:
     preset: str = "default"
     rounds: int | None = None  # as the preset has them
     first_iterations: int = 30
-    tol: float | None = None  # likewise
     corrections: tuple[str, ...] = ()  # of the default preset, that the paper preset is to have as well
 
     def fit(self, centers: Centers, seed: int) -> Projection:
@@ -105,7 +104,7 @@ class FedMvPPCA:
         """Everything that was learnt."""
         rounds, tol = end_of(self.preset)
         estimator: Any = FederatedPPCA(
-            self.n_components, preset=self.preset, rounds=self.rounds or rounds, tol=self.tol or tol,
+            self.n_components, preset=self.preset, rounds=self.rounds or rounds, tol=tol,
             first_iterations=self.first_iterations, scaling="declared", random_state=seed,
         )  # fmt: skip
         return _fitted(estimator.set_params(**dict.fromkeys(self.corrections, True)), centers, unit_ranges(centers))

@@ -36,7 +36,8 @@ ALPHAS = tuple(np.logspace(-2.0, 5.0, 15))
 OURS, MEAN = "Fed-mv-PPCA", "mean of the others"
 HOLDERS, BY_HIDING = f"{OURS}, holders alone", ", q chosen by hiding"
 CHOSEN, CHOSEN_HOLDERS = OURS + BY_HIDING, HOLDERS + BY_HIDING
-Predict = Callable[["Hidden", int, int], tuple[Array, Array]]  # values and sds, with so many components and a seed
+MOFAS, MOFA_HOLDERS = "MOFA, pooled rows", "MOFA, pooled rows of holders"
+Predict = Callable[["Hidden", int, int], tuple[Array, Array | None]]  # values and sds, from components and a seed
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,18 @@ def _ridge(hidden: Hidden, tables: list[dict[str, Array]]) -> Array:
     return np.asarray(RidgeCV(ALPHAS).fit(x, y).predict(asked))
 
 
-def by_mofa(hidden: Hidden, q: int, seed: int) -> Array:
+def by_mofa(hidden: Hidden, q: int, seed: int) -> tuple[Array, None]:
     """Factors of all rows, the lacking centers' included."""
-    fitted = MOFA(q).fit(hidden.centers, seed).emission
+    return _by_factors(hidden.centers, hidden, q, seed), None
+
+
+def by_mofa_of_holders(hidden: Hidden, q: int, seed: int) -> tuple[Array, None]:
+    """Factors of the holders' rows, found again in those of the others."""
+    return _by_factors(hidden.holders, hidden, q, seed), None
+
+
+def _by_factors(centers: Mapping[str, Views], hidden: Hidden, q: int, seed: int) -> Array:
+    fitted = MOFA(q).fit(centers, seed).emission
     rows = np.concatenate([side_by_side(hidden.centers[name], fitted.layout) for name in hidden.lacking])
     return predicted(fitted, posterior(fitted, rows))[:, fitted.layout.slices[hidden.view]]
 
@@ -168,6 +178,7 @@ class Task:
         few = [q for q in FEW if q < self.components] + [self.components]
         ours = {q: by_ours(hidden, q, seed) for q in few}
         best, held = chosen(hidden, few, seed), chosen(hidden, few, seed, by_holders)
+        mofa, mofa_held = (chosen(hidden, few, seed, predict) for predict in (by_mofa, by_mofa_of_holders))
         found: list[tuple[str, float, Array, Array | None]] = [(OURS, q, *guess) for q, guess in ours.items()]
         found += [
             (CHOSEN, best, *ours[best]),
@@ -176,7 +187,9 @@ class Task:
             (MEAN, NONE, np.zeros_like(hidden.truth), None),  # 0 in these units
             ("ridge, each center alone", NONE, by_ridge(hidden), None),
             ("ridge, pooled rows", NONE, by_pooled_ridge(hidden), None),
-            ("MOFA, pooled rows", self.components, by_mofa(hidden, self.components, seed), None),
+            (MOFAS, self.components, *by_mofa(hidden, self.components, seed)),
+            (MOFAS + BY_HIDING, mofa, *by_mofa(hidden, mofa, seed)),
+            (MOFA_HOLDERS + BY_HIDING, mofa_held, *by_mofa_of_holders(hidden, mofa_held, seed)),
         ]
         about = {"view": self.view, "repeat": self.repeat, "fold": self.fold}
         return [about | {"method": name, "q": q} | _judged(hidden.truth, guess, sd) for name, q, guess, sd in found]

@@ -7,7 +7,10 @@ import pandas as pd
 from vedute.evaluation.drawing import canvas, files, tidy
 from vedute.evaluation.missing import LEVEL, MEAN
 
-COLOURS = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#000000", "#882255", "#e69f00", "#d55e00", "#009e73")
+COLOURS = (
+    "#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#000000", "#882255", "#e69f00", "#d55e00", "#009e73",
+    "#66c2a5", "#999933",
+)  # ours with q fixed in blues  # fmt: skip
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
@@ -34,6 +37,6 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
         covered.set_xlabel("hidden view")
         for axes in (explained, covered):
             tidy(axes)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         drawn.legend(*explained.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)

@@ -49,7 +49,7 @@ def sweeps(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, by
         panels[0, 0].set_yticks([tick for tick in panels[0, 0].get_yticks() if low <= tick <= 1.0 + 1e-9])
         panels[1, 0].set_yscale("log")
         panels[1, 0].set_ylim(top=SCALE_ENDS * 2.0)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)
@@ -85,7 +85,9 @@ def _boxes(axes: Axes, lines: pd.DataFrame, table: pd.DataFrame, sweep: str, met
     bad = own[own["rho"] >= EXPLODES][what]
     if len(bad):
         ends = (0.5, at.index(bad.max()) + 1.5) if sweep == "eps" else (at.index(bad.min()) + 0.5, len(at) + 0.5)
-        axes.axvspan(*ends, color="#f5e6d3", zorder=0, label=r"$\rho \geq 1$: the clip bound explodes")
+        axes.axvspan(
+            *ends, color="#f5e6d3", zorder=0, label=r"$\rho \geq 1$: the clip bound explodes (numbers: median errors)"
+        )
     axes.set_xticks(range(len(at) + 1), ["not DP", *(f"{value:g}" for value in at)])
 
 
@@ -121,7 +123,7 @@ def totals(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
             axes.set_ylabel(name)
             tidy(axes)
         panels[1].set_ylim(bottom=0.0)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         handles, labels = panels[1].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)
@@ -143,7 +145,7 @@ def spread(rounds: pd.DataFrame, title: str) -> dict[str, bytes]:
             axes.set_xlabel("round")
             tidy(axes)
         panels[0].set_ylabel("sd of the global parameter\n(median over folds)")
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         handles, labels = panels[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=len(views), frameon=False)
         return files(drawn)
@@ -171,7 +173,7 @@ def course(rounds: pd.DataFrame, title: str) -> dict[str, bytes]:
             axes.set_xlabel("round")
             axes.tick_params(labelbottom=True)
             tidy(axes)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         handles, labels = panels.flat[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)

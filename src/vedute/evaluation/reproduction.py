@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
+from pandas.errors import EmptyDataError
 
 from vedute.errors import UserError
 from vedute.evaluation import (
@@ -44,7 +46,8 @@ measured on the views that the center has, and its accuracy is a mean over cente
 groups are dealt unevenly it is no like for like.
 
 The paper preset runs the paper's {ROUNDS} rounds, or as one center its 800 iterations. The default preset ends when a
-round changes its parameters by less than a part in 10,000, or after {LONGEST} rounds."""
+round changes its parameters by less than a part in 10,000, or after {LONGEST} rounds; `collapse` looks
+at all presets after the paper's."""
 
 PARTS = (
     studies_page,
@@ -73,8 +76,19 @@ def page(folder: Path) -> str:
     for part in PARTS:
         for name in part.files():
             _lines(folder / f"{name}.csv")
-    parts = [HEAD, *(part.section(folder) for part in PARTS), SLIPS, _whole(folder)]
+    parts = [HEAD, *(_section(part, folder) for part in PARTS), SLIPS, _whole(folder)]
     return filled("\n\n".join(part.strip("\n") for part in parts)) + "\n"
+
+
+def _section(part: ModuleType, folder: Path) -> str:
+    """One part; files that were written by a run without rivals, or cut, do not have what it tells of."""
+    try:
+        return str(part.section(folder))
+    except (KeyError, IndexError, EmptyDataError) as error:
+        names = " or ".join(f"{name}.csv" for name in part.files())
+        raise UserError(
+            f"{folder}: {names} lacks lines that the page tells of ({error}); write it again, with all rivals"
+        ) from error
 
 
 def _lines(path: Path) -> pd.DataFrame:

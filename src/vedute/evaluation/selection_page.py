@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.evaluation.page_parts import at_most, times
-from vedute.evaluation.selection import markdown, summary
+from vedute.evaluation.selection import ABOUT, markdown, summary
 
 TRUTH = 5  # components of SD
 
@@ -26,12 +26,7 @@ def section(folder: Path) -> str:
     folds = int(lines.groupby(["preset", "components"]).size().iloc[0])
     return f"""## The number of components (table Latent_space)
 
-"step" is the difference of WAIC to one component fewer, over its standard error as the paper has it, with a plus under
-the root; "paired" takes the difference on each fold, which both share, first; "recommended" counts the folds in which a
-number is the least within two standard errors of the best. WAIC cannot be compared with the paper's: ours is a sum over
-all centers in the units of the data, the paper's is in scaled units and looks like a mean over centers; ours draws
-parameters from the posterior of each center, the paper's from the global prior. Standard errors are over folds, which
-share rows (on cnp all of them the same subjects): they are too small, for the paper as for us.
+{ABOUT}
 
 ### SD, {times(lines)}
 

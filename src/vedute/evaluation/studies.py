@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -27,6 +26,7 @@ OBSERVED = (
     "All {all} subjects are used with the cells they have; errors are over observed cells. Rivals that need complete "
     "rows learn from those; no center alone is fitted, because some have none."
 )
+GROUP_NEEDS, SITE_NEEDS = 18, 6  # subjects: for six centers in three folds; for one center in three folds
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ SYNTHETIC = Given(SyntheticStudy(), "SD", 5, "SD", "shared-view")
 
 def from_folder(folder: Path) -> Given:
     """The open study that stands in for ADNI."""
-    return _in_place_of_adni(read_folder(folder, CNP), CNP.name, CNP.n_components, f"-{CNP.name}")
+    return _in_place_of_adni(read_folder(folder, CNP), CNP.name, CNP.n_components, f"-{CNP.name}", folder)
 
 
 def from_study(path: Path) -> Given:
@@ -73,17 +73,43 @@ def from_study(path: Path) -> Given:
         raise UserError(
             f"{path}: has {len(loaded.views)} views; the experiment needs four, in the order CLINIC, MRI, FDG, AV45"
         )
-    return _in_place_of_adni(read_study(loaded), loaded.name, loaded.components or CNP.n_components, "-study")
+    return _in_place_of_adni(read_study(loaded), loaded.name, loaded.components or CNP.n_components, "-study", path)
 
 
-def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str) -> Given:
+def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str, path: Path) -> Given:
     """Complete rows, and unless the study calls itself ADNI a remark that they are not."""
     data = complete_rows(whole)
+    _check_size(data, q, path)
     kept = COMPLETE.format(all=len(whole), kept=len(data))
     if re.match(r"adni\b", name, re.IGNORECASE):
         return Given(FixedStudy(data), name, q, "ADNI", suffix=suffix, remarks=(kept,))
     remarks = (NOT_ADNI.format(name=name), kept)
     return Given(FixedStudy(data), f"{name} (not ADNI)", q, "ADNI", suffix=suffix, remarks=remarks)
+
+
+def _check_size(data: Dataset, q: int, path: Path) -> None:
+    """Refuse beforehand what would fail after hours: the scenarios deal two groups to six centers, in three folds."""
+    names, counts = np.unique(data.groups, return_counts=True)
+    told = ", ".join(f"{name} {n}" for name, n in zip(names, counts, strict=True))
+    if len(names) != 2:
+        raise UserError(
+            f"{path}: the subjects with every cell are of {len(names)} groups ({told}); the scenarios need two. Leave "
+            "out the subjects of others, or give these two a group each"
+        )
+    if counts.min() < GROUP_NEEDS:
+        raise UserError(f"{path}: a group needs {GROUP_NEEDS} subjects with every cell; there are {told}")
+    if len(data) < 9 * (q + 1):  # six centers of two thirds of the rows, each with more rows than components
+        raise UserError(
+            f"{path}: {len(data)} subjects with every cell are too few for {q} components in six centers; "
+            f"{9 * (q + 1)} are needed, or fewer components"
+        )
+    sites, counts = np.unique(data.sites if data.sites is not None else [], return_counts=True)
+    for site, n in zip(sites, counts, strict=True):
+        if n < SITE_NEEDS:
+            raise UserError(
+                f"{path}: center {str(site)!r} has {n} of the subjects with every cell; {SITE_NEEDS} are needed for "
+                "three folds. Merge small centers, or give all subjects the same one"
+            )
 
 
 def adni(given: Given, *, rivals: bool = True) -> Experiment:
@@ -103,8 +129,12 @@ def heart4(folder: Path, *, rivals: bool = True) -> Experiment:
 
 def read_folder(folder: Path, about: OpenData) -> Dataset:
     """All subjects with at least one observed cell; a subject who is not in a view's file lacks the view."""
-    subjects = _csv(folder / "subjects.csv", (about.group, about.site))
-    views = {name: _csv(folder / f"{name}.csv").reindex(subjects.index) for name in about.views}
+    if not folder.is_dir():
+        raise UserError(f"{folder}: is no folder; give the folder of the data set {about.name} with --data")
+    subjects = _csv(folder / "subjects.csv", about)
+    for column in (about.group, about.site):
+        _check_labels(folder / "subjects.csv", column, subjects)
+    views = {name: _numbers(folder / f"{name}.csv", about).reindex(subjects.index) for name in about.views}
     seen = pd.concat(list(views.values()), axis=1).notna().any(axis=1).to_numpy()
     return Dataset(
         {name: table.to_numpy(dtype=float)[seen] for name, table in views.items()},
@@ -114,17 +144,45 @@ def read_folder(folder: Path, about: OpenData) -> Dataset:
     )
 
 
-def _csv(path: Path, needed: Sequence[str] = ()) -> pd.DataFrame:
+def _csv(path: Path, about: OpenData) -> pd.DataFrame:
+    """A table by ids, of which each stands once."""
+    mend = f"give the folder of the data set {about.name} with --data"
     try:
         table = pd.read_csv(path, dtype={"id": str})
     except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file; give the folder of the data set with --data") from None
+        raise UserError(f"{path}: there is no such file; {mend}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as CSV ({error}); restore it") from None
-    lacking = [name for name in ("id", *needed) if name not in table]
-    if lacking:
-        raise UserError(f"{path}: has no column {lacking[0]!r}; give the folder of the data set with --data")
+    if "id" not in table:
+        raise UserError(f"{path}: has no column 'id'; {mend}")
+    if table["id"].isna().any():
+        raise UserError(f"{path}: line {int(table['id'].isna().argmax()) + 2} has no id; restore the file")
+    twice = table["id"].duplicated()
+    if twice.any():
+        raise UserError(f"{path}: subject {table.loc[twice, 'id'].iloc[0]!r} stands there twice; keep one line of each")
     return table.set_index("id")
+
+
+def _check_labels(path: Path, column: str, table: pd.DataFrame) -> None:
+    if column not in table:
+        raise UserError(f"{path}: has no column {column!r}; give the folder of the data set that has it with --data")
+    empty = table[column].isna()
+    if empty.any():
+        raise UserError(f"{path}: subject {table.index[empty][0]!r} has no {column!r}; fill it in, or drop the line")
+
+
+def _numbers(path: Path, about: OpenData) -> pd.DataFrame:
+    """The features of a view."""
+    table = _csv(path, about)
+    if table.shape[1] == 0:
+        raise UserError(f"{path}: has no column but the id; restore the file")
+    found: pd.DataFrame = table.apply(pd.to_numeric, errors="coerce")
+    wrong = (found.isna() & table.notna()) | np.isinf(found)
+    for column in wrong.columns[wrong.any()]:
+        subject = wrong.index[wrong[column]][0]
+        value = table.loc[subject, column]
+        raise UserError(f"{path}: subject {subject!r}, column {column!r}: {value!r} is no finite number; mend the cell")
+    return found
 
 
 def read_study(loaded: Study) -> Dataset:
@@ -137,7 +195,11 @@ def read_study(loaded: Study) -> Dataset:
         d = len(view.columns)
         rows = [part.views.get(name, np.full((len(part), d), np.nan)) for part in parts.values()]
         views[name] = np.concatenate(rows)
-    groups = np.concatenate([np.asarray(part.groups, dtype=str) for part in parts.values()])
+    labels = pd.Series(np.concatenate([np.asarray(part.groups, dtype=object) for part in parts.values()]))
+    if (labels.isna() | (labels.astype(str) == "")).any():
+        raise UserError(f"{loaded.path}: {int(labels.isna().sum() + (labels == '').sum())} subjects have no group; "
+                        "fill in the column, or leave their lines out")  # fmt: skip
+    groups = labels.to_numpy(dtype=str)
     sites = np.repeat(list(parts), [len(part) for part in parts.values()])
     return Dataset(views, groups, sites if len(parts) > 1 else None, loaded.columns)
 
@@ -149,4 +211,6 @@ def complete_rows(data: Dataset) -> Dataset:
         raise UserError("no subject has every cell observed; leave out the columns that are seldom observed")
     views = {name: rows[whole] for name, rows in data.views.items()}
     sites = None if data.sites is None else data.sites[whole]
+    if sites is not None and len(np.unique(sites)) < 2:  # one center has no others to compare with
+        sites = None
     return replace(data, views=views, groups=data.groups[whole], sites=sites, left_out=int((~whole).sum()))

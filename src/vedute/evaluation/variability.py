@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.special import ndtr
 
 from vedute.core.params import Array
-from vedute.errors import ConvergenceWarning, DataWarning
+from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.folds import N_FOLDS, Dataset, deal, three_folds
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
@@ -48,7 +48,7 @@ class Imputed:
         z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
         for j in range(self.truth.shape[1]):
             truth, mean, sd = self.truth[:, j], self.mean[:, j], self.sd[:, j]
-            at, unit = np.sort(truth), float(truth.std())
+            at, unit = np.sort(truth), float(truth.std()) or float("nan")  # what does not vary has no unit
             whole = np.sort(drawn[:, j])
             yield {
                 "view": self.view,
@@ -153,6 +153,11 @@ def run(
     on_fold: Told | None = None,
 ) -> pd.DataFrame:
     """All folds."""
+    narrow = [view for view, rows in source.draw(0).views.items() if rows.shape[1] < 2]
+    if narrow:
+        raise UserError(
+            f"view {narrow[0]!r} has one feature; the figure of the centers shows two features of each view"
+        )
     tasks = [Task(name, components, *place) for place in places(repeats)]
     return each_part(tasks, source, out, jobs=jobs, on_fold=on_fold)
 

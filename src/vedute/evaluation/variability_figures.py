@@ -21,7 +21,7 @@ LONGEST = 20  # letters over a small panel
 
 def centers(scene: Scene, title: str) -> dict[str, bytes]:
     """Posterior samples of x by center; and for each view the first two features, observed and predicted."""
-    views = list(scene.model.model_.layout.names)
+    views = list(scene.first_two)
     columns = 2 if len(views) == 3 else 3
     rows = int(np.ceil((1 + len(views)) / columns))
     with canvas(3.6 * rows + 0.5) as drawn:
@@ -31,7 +31,7 @@ def centers(scene: Scene, title: str) -> dict[str, bytes]:
         _latent(panels.flat[0], scene)
         for axes, view in zip(panels.flat[1:], views, strict=False):
             _original(axes, scene, view)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         handles, labels = panels.flat[1].get_legend_handles_labels()
         more, names = panels.flat[0].get_legend_handles_labels()
         drawn.legend(more + handles, names + labels, loc="outside lower center", ncols=3, frameon=False)
@@ -65,10 +65,10 @@ def _original(axes: Axes, scene: Scene, view: str) -> None:
     for style, label in (("-", "center, predicted, 2 sd"), ("--", "the same, where the center lacks the view")):
         axes.plot([], [], style, color="0.4", label=label)
     axes.plot([], [], ".", color="0.4", markersize=3, label="observed")
-    axes.set_title(view)
+    axes.set_title(f"{view}, its first two features", parse_math=False)
     first, second = scene.first_two[view]
-    axes.set_xlabel(f"{first} (own units)")
-    axes.set_ylabel(f"{second} (own units)")
+    axes.set_xlabel(f"{first} (own units)", parse_math=False)
+    axes.set_ylabel(f"{second} (own units)", parse_math=False)
     tidy(axes)
 
 
@@ -102,13 +102,13 @@ def features(scene: Scene, part: Imputed, title: str) -> dict[str, bytes]:
             axes.plot(x, density.mean(axis=1), color=COLOURS[0], linewidth=1.4, label="imputed from the other views")
             axes.plot(x, gaussian_kde(whole[:, j])(x), color=COLOURS[1], linewidth=1.0, linestyle="--",
                       label="global distribution")  # fmt: skip
-            axes.set_title(_short(part.names[j]), fontsize=7.0, pad=2)
+            axes.set_title(_short(part.names[j]), fontsize=7.0, pad=2, parse_math=False)
             axes.set_yticks([])
             axes.tick_params(labelsize=6.5)
             axes.xaxis.set_major_locator(MaxNLocator(3))
             axes.xaxis.set_major_formatter("{x:.6g}")
             axes.spines[["top", "right", "left"]].set_visible(False)
-        drawn.suptitle(title)
+        drawn.suptitle(title, parse_math=False)
         drawn.supylabel("density (over values in the feature's own units)", fontsize=9)
         handles, labels = panels.flat[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.evaluation import missing, variability
-from vedute.evaluation.missing import CHOSEN, CHOSEN_HOLDERS, HOLDERS, MEAN, OURS
+from vedute.evaluation.missing import BY_HIDING, CHOSEN, CHOSEN_HOLDERS, HOLDERS, MEAN, MOFA_HOLDERS, MOFAS, OURS
 from vedute.evaluation.variability_results import ABOUT_MISSING, ABOUT_VARIABILITY
 
-PEERS = ("ridge, each center alone", "ridge, pooled rows", "MOFA, pooled rows")
+PEERS = ("ridge, each center alone", "ridge, pooled rows", MOFAS)
 DATA = {"": ("SD", ("view2", "view3")), "-cnp": ("cnp, which is not ADNI", ("QUEST", "T1W"))}
 
 
@@ -95,16 +95,17 @@ def _verdict(table: pd.DataFrame, lines: pd.DataFrame) -> str:
     fewest = max(explained[name] for name in ours)
     return f"""Variance explained on cnp, on average over the four
 hidden views: {pooled:+.1%} by ridge on pooled rows, {alone:+.1%} by ridge in each center alone, {mofa:+.1%} by
-MOFA{_outliers(lines)}; ours, by its number of components: {steps} (0 is
+MOFA with as many components as the tables have{_outliers(lines)}; ours, by its number of components: {steps} (0 is
 the {MEAN}). The 90 % intervals cover {covered[ours[0]]:.1%} with the fewest and {covered[ours[-1]]:.1%} with the most.
 
 Two things change that, each by itself and together. A fit in which the lacking centers take no part, and only use its
 result, has {explained[held]:+.1%} with as many components instead of {explained[ours[-1]]:+.1%}, and its intervals
 cover {covered[held]:.1%}: where few components have to serve all views, rows that lack a view draw the components to
 what they have. The number of components chosen by hiding the view in one more center that has it gives
-{explained[CHOSEN]:+.1%}. Both give {explained[CHOSEN_HOLDERS]:+.1%}, with {covered[CHOSEN_HOLDERS]:.1%} covered. One
-small
-number for all views, with all centers taking part, gives {fewest:+.1%} at best.
+{explained[CHOSEN]:+.1%}. Both give
+{explained[CHOSEN_HOLDERS]:+.1%}, with {covered[CHOSEN_HOLDERS]:.1%} covered. One small number for all views, with all
+centers taking part, gives {fewest:+.1%} at best. MOFA, helped in the same two ways, has
+{explained[MOFAS + BY_HIDING]:+.1%} with its number chosen so and {explained[MOFA_HOLDERS + BY_HIDING]:+.1%} with both.
 
 Ridge, which moves no rows either when each center fits its own, does better than all of these, with
 {alone:+.1%}. So where a view has little to do with the others and all that is wanted is its values, take a regression;

@@ -25,7 +25,8 @@ ABOUT_MISSING = (
     "squared distance to the mean of the others. Ridge in each center alone: every center that has the view fits its "
     "own, penalty chosen there, and the predictions are averaged. 'q chosen by hiding': the number of components that "
     "best predicts the view in one more center from which it is hidden. 'Holders alone': the centers that lack the "
-    "view take no part in the fit, and are told what it says. Pooled rows: one place sees all rows."
+    "view take no part in the fit, and are told what it says; of MOFA the same is called 'rows of holders'. Pooled "
+    "rows: one place sees all rows."
 )
 
 

@@ -100,9 +100,7 @@ def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
     try:
         from vedute.evaluation.baselines.stacked import train
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"auto-encoders need {error.name}: pip install 'vedute[baselines]', or say --no-rivals"
-        ) from None
+        raise UserError(f"auto-encoders need {error.name}: pip install 'vedute[baselines]'") from None
     first, centers, _ = wanted[0]
     layout = common_layout(centers)
     shape = first.shape(layout)
