@@ -48,7 +48,7 @@ def test_auto_encoders_are_trained_as_the_paper_says() -> None:
 
 
 def test_fedprox_sweeps_lambda_from_0_to_a_half_and_adds_a_layer() -> None:
-    arms = [arm for setting in experiments.fedprox("", SyntheticStudy(), 5).settings for arm in setting.arms]
+    arms = [arm for setting in experiments.fedprox("", "", SyntheticStudy(), 5).settings for arm in setting.arms]
     assert (LAMBDAS[0], LAMBDAS[1], LAMBDAS[-1]) == (0.0, 0.01, 0.5)
     for arm in arms:
         if "lambda" in arm.name:
@@ -71,7 +71,7 @@ def test_ours_runs_as_the_paper_does() -> None:
 def test_the_default_preset_goes_on_until_it_has_converged_and_is_cut_off_where_the_page_says_so() -> None:
     views, groups = make_sd(90, 40, sizes=(5, 4, 6), n_components=3, random_state=3)
     data = Dataset(views, groups, np.array(["a", "b"])[np.arange(90) % 2])
-    blocks = experiments.study("", data, 2).settings
+    blocks = experiments.study("", "", data, 2).settings
     methods = {(s.dealing, arm.name): arm.method for s in blocks for arm in s.arms}
     centers = deal(data, *three_folds(data, 0)[0], "sites", 0, 0).centers
     ends = {}

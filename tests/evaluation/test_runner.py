@@ -26,7 +26,7 @@ def experiment() -> Experiment:
     views, groups = make_sd(60, 30, sizes=(5, 4, 4), n_components=2, random_state=0)
     arms = (Arm("PCA", PCA(2)), Arm("alone", PPCA(1), "shared", "alone"))
     settings = (Setting("IID", 3, arms), Setting("G", 3, arms))
-    return Experiment("small", FixedStudy(Dataset(views, groups)), settings)
+    return Experiment("small", "small", FixedStudy(Dataset(views, groups)), settings)
 
 
 def test_lines_are_tidy_and_the_same_on_every_run_and_number_of_processes(
@@ -95,7 +95,7 @@ def test_a_damaged_fold_and_one_of_other_arms_or_rows_is_computed_again(experime
 def test_what_cannot_be_told_stays_so_when_read_again(tmp_path: Path) -> None:
     views, _ = make_sd(30, 10, sizes=(4, 3, 3), n_components=1, random_state=0)
     same = Dataset(views, np.zeros(30))
-    experiment = Experiment("one", FixedStudy(same), (Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
+    experiment = Experiment("one", "one", FixedStudy(same), (Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
     assert run(experiment, 1, tmp_path)["accuracy"].isna().all()
     assert run(experiment, 1, tmp_path)["accuracy"].isna().all()
 

@@ -9,36 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toy_folders import four_views, write_folder
 from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.cli.paper import command
 from vedute.data.study import Study
-from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute.evaluation import experiments
+from vedute.evaluation import experiments, missing
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.studies import CNP, adni, complete_rows, from_folder, from_study, heart4, read_folder
 from vedute.evaluation.studies import read_study as read
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def write_folder(folder: Path, names: tuple[str, ...], n: int = 90) -> Path:
-    """A folder in the layout of the open data sets: the first subject lacks the last view, the second one cell."""
-    folder.mkdir()
-    sizes = (8,) * len(names)
-    views, groups = make_sd(n, n // 2, sizes=sizes, n_components=7, weights=5.0, means=5.0, noise=1.0, random_state=2)
-    ids = [f"{i:03d}" for i in range(n)]
-    site = np.array(["north", "south"])[np.arange(n) % 2]
-    label = np.where(groups == 1, "PATIENT", "CONTROL")
-    subjects = pd.DataFrame({"id": ids, "group": label, "group2": label, "site": site})
-    subjects.to_csv(folder / "subjects.csv", index=False)
-    for i, (name, rows) in enumerate(zip(names, views.values(), strict=True)):
-        frame = pd.DataFrame(rows, index=pd.Index(ids, name="id")).add_prefix("f")
-        if i == 0:
-            frame.iloc[1, 2] = np.nan
-        (frame.iloc[1:] if i == len(names) - 1 else frame)[::-1].to_csv(folder / f"{name}.csv")  # in another order
-    return folder
 
 
 def test_a_folder_is_joined_by_id_and_missing_stays_missing(tmp_path: Path) -> None:
@@ -98,11 +80,11 @@ def test_adni_command_runs_on_a_folder(
 ) -> None:
     monkeypatch.setattr(experiments, "SCENARIOS", (("IID", 1),))
     monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
-    folder = write_folder(tmp_path / "cnp", CNP.views, 60)
+    folder = write_folder(tmp_path / "cnp", CNP.views)
     words = ["paper", "adni", "--data", str(folder), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     assert run_command(words) == 0
     assert capsys.readouterr().out.startswith("This is not ADNI")
-    text = (tmp_path / "out" / "adni.md").read_text()
+    text = (tmp_path / "out" / "adni-cnp.md").read_text()
     assert "This is not ADNI" in text
     lines = pd.read_csv(tmp_path / "out" / "adni-cnp.csv")
     assert set(zip(lines["scenario"], lines["centers"], strict=True)) == {
@@ -128,6 +110,7 @@ def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
 ) -> None:
     monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
     monkeypatch.setattr(experiments, "SWEPT_CENTERS", (3,))
+    monkeypatch.setattr(missing, "FEW", ())
     study = four_views(tmp_path / "toy")
     words = ["paper", name, "--study", str(study), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     assert run_command([*words, *(["--components", "1-2"] if name == "selection" else [])]) == 0
@@ -150,21 +133,3 @@ def test_every_table_of_adni_can_be_asked_of_a_study_file() -> None:
     named = set(re.findall(r"`vedute paper (\w+)`", (DOCS / "adni.md").read_text(encoding="utf-8"))) | {"adni"}
     taking = {name for name, one in command.commands.items() if {"data", "study"} <= {p.name for p in one.params}}
     assert named == taking
-
-
-def four_views(folder: Path, name: str = "toy") -> Path:
-    """A study file with four views, no empty cell and two centers."""
-    folder.mkdir()
-    views, groups = make_sd(
-        60, 30, sizes=(6, 5, 4, 4), n_components=2, weights=5.0, means=5.0, noise=1.0, random_state=3
-    )
-    ids = pd.Index([f"s{i}" for i in range(60)], name="id")
-    site = np.array(["nice", "paris"])[np.arange(60) % 2]
-    pd.DataFrame({"site": site, "group": groups}, index=ids).to_csv(folder / "subjects.csv")
-    text = f'[study]\nname = "{name}"\ncomponents = 2\n'
-    text += '[subjects]\nfile = "subjects.csv"\ncenter = "site"\ngroup = "group"\n[files]\n'
-    for view, rows in views.items():
-        pd.DataFrame(rows, index=ids).add_prefix(view).to_csv(folder / f"{view}.csv")
-        text += f'{view} = "{view}.csv"\n'
-    (folder / "study.toml").write_text(text)
-    return folder / "study.toml"

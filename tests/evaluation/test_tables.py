@@ -99,7 +99,8 @@ def test_sd_command_writes_table_and_figures_and_keeps_to_the_yardstick(
     monkeypatch.setattr(experiments, "SCENARIOS", (("G/K", 3),))
     monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
     assert run_command(["paper", "sd", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
-    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == ["sd.md", "sd.csv", "sd.png", "sd.svg"]
+    written = [Path(line).name for line in capsys.readouterr().out.splitlines()]
+    assert written == ["sd.md", "sd.csv", "sd-data.csv", "sd.png", "sd.svg"]
     assert (tmp_path / "sd.png").read_bytes().startswith(b"\x89PNG")
     assert b"</svg>" in (tmp_path / "sd.svg").read_bytes()
     assert "| G/K | 3 | Fed-mv-PPCA, paper preset | per center |" in (tmp_path / "sd.md").read_text()

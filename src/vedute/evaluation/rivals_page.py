@@ -34,7 +34,8 @@ encoders of the views that a row has. And the order depends on how the auto-enco
 "Untuned" learns the noise of each view by Adam from a start of 1, in one step for each epoch; the plain names have the
 noise at its optimum for the errors of the moment and batches of {SCHEDULE.batch}. Learning rate ({SCHEDULE.rate:g}),
 epochs ({SCHEDULE.epochs} in each of {SCHEDULE.rounds} rounds) and FedAvg are the paper's; it names no optimiser and no
-batch, Adam is our reading.
+batch, Adam is our reading. "Ahead" below means by more than two standard errors over repetitions. Those of SD are
+independent draws; those of cnp deal the same subjects anew, and tell of the dealing, not of other subjects.
 
 {_arrival(lines["sd"])}""",
             *(_data(name, lines[name]) for name in DATA),
@@ -114,10 +115,9 @@ def _data(name: str, lines: pd.DataFrame) -> str:
     better = _ahead(lines, "shared", DEFAULT, [VAE, MCVAE])
     return f"""### {about}, {times(lines)}
 
-Test error, each center scaled by itself. By more than two standard errors over repetitions, an auto-encoder is ahead of
-the paper preset in {len(tuned_ahead)} of {len(found)} rows with the training described above{_where(tuned_ahead)}, and
-in
-{len(untuned_ahead)} untuned{_where(untuned_ahead)}:
+Test error, each center scaled by itself. An auto-encoder is ahead of the paper preset in {len(tuned_ahead)} of
+{len(found)} rows with the training described above{_where(tuned_ahead)}, and in {len(untuned_ahead)}
+untuned{_where(untuned_ahead)}:
 
 {placed(found, ".4f")}
 
@@ -153,8 +153,8 @@ def _sweep(name: str, lines: pd.DataFrame) -> str:
 Smallest and largest mean over lambda = {LAMBDAS[1]:g} to {LAMBDAS[-1]:g}. As in the paper the pull changes little: over
 all lambdas the test error moves by at most {at_most(_pulled(lines), 1)}. Two layers are federated by FedAvg. The paper
 finds them negligibly better in testing; here their train errors are {min(trained):+.0%} to {max(trained):+.0%} from
-those of one layer and their test errors {min(tested):+.0%} to {max(tested):+.0%}: what they gain on the rows that they
-learn from does not carry over.
+those of one layer and their test errors {min(tested):+.0%} to {max(tested):+.0%}. In every line the second layer
+compares better on the rows that it learnt from than on those of the test: part of what it learns does not carry over.
 
 {rows([*head, "two layers"], found)}
 

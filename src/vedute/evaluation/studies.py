@@ -196,9 +196,11 @@ def read_study(loaded: Study) -> Dataset:
         rows = [part.views.get(name, np.full((len(part), d), np.nan)) for part in parts.values()]
         views[name] = np.concatenate(rows)
     labels = pd.Series(np.concatenate([np.asarray(part.groups, dtype=object) for part in parts.values()]))
-    if (labels.isna() | (labels.astype(str) == "")).any():
-        raise UserError(f"{loaded.path}: {int(labels.isna().sum() + (labels == '').sum())} subjects have no group; "
-                        "fill in the column, or leave their lines out")  # fmt: skip
+    empty = labels.isna() | (labels.astype(str) == "")
+    if empty.any():
+        raise UserError(
+            f"{loaded.path}: {int(empty.sum())} subjects have no group; fill in the column, or leave their lines out"
+        )
     groups = labels.to_numpy(dtype=str)
     sites = np.repeat(list(parts), [len(part) for part in parts.values()])
     return Dataset(views, groups, sites if len(parts) > 1 else None, loaded.columns)

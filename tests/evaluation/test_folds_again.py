@@ -1,0 +1,105 @@
+"""A fold of each experiment, run again, gives the lines of its file: results that no code gives any more turn it red.
+
+Rounds carry the last bits of another machine's arithmetic along, hence the tolerances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vedute.evaluation.experiments import DEFAULT, PAPER, UNTUNED, YARDSTICK, SyntheticStudy, corrections, sd
+from vedute.evaluation.missing import Task as Hiding
+from vedute.evaluation.privacy_runs import Walk
+from vedute.evaluation.runner import Setting, Task, compute
+from vedute.evaluation.selection import Trial
+
+RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
+ABOUT = ["scenario", "centers", "method", "scaling", "repeat", "fold"]
+
+
+def _kept(name: str, repeat: int, fold: int) -> pd.DataFrame:
+    lines = pd.read_csv(RESULTS / f"{name}.csv")
+    return lines[(lines["repeat"] == repeat) & (lines["fold"] == fold)]
+
+
+def _again(name: str, setting: Setting, repeat: int, fold: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Lines computed now, and those of the file for the same arms."""
+    found = pd.DataFrame(compute([(SyntheticStudy().draw(repeat), Task(name, setting, repeat, fold))])[0])
+    found = found.set_index(ABOUT)
+    return found, _kept(name, repeat, fold).set_index(ABOUT).loc[found.index]
+
+
+def _setting(dealing: str, centers: int, part: str) -> Setting:
+    found = [s for s in sd().settings if (s.dealing, s.centers, s.part) == (dealing, centers, part)]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("dealing", "centers", "part", "repeat", "fold"),
+    [
+        ("IID", 1, "ours", 0, 0),
+        ("G/K", 3, "ours", 1, 2),  # with the paper's policy
+        ("K", 6, "linear", 2, 1),
+        ("G", 6, "linear", 3, 0),
+        ("G", 3, "scaled likewise", 4, 1),
+        *(("G/K", 6, f"test {i}", 5, 2) for i in range(4)),
+    ],
+)
+def test_synthetic_table(dealing: str, centers: int, part: str, repeat: int, fold: int) -> None:
+    found, kept = _again("sd", _setting(dealing, centers, part), repeat, fold)
+    accuracy = 0.01 if dealing == "G/K" else 1e-6
+    pd.testing.assert_frame_equal(found[["train_mae", "test_mae"]], kept[["train_mae", "test_mae"]], rtol=0.01)
+    assert (found["accuracy"] - kept["accuracy"]).abs().max() <= accuracy
+
+
+def test_synthetic_table_auto_encoders() -> None:
+    """Those with one step in an epoch, which are quick."""
+    setting = _setting("G", 3, "neural")
+    quick = replace(setting, arms=tuple(arm for arm in setting.arms if arm.name.endswith(UNTUNED)))
+    found, kept = _again("sd", quick, 6, 1)
+    assert len(found) == 2
+    pd.testing.assert_frame_equal(found, kept, rtol=0.02, atol=0.02)
+
+
+def test_corrections() -> None:
+    setting = next(s for s in corrections().settings if (s.dealing, s.centers) == ("G", 3))
+    arms = tuple(arm for arm in setting.arms if arm.name in (PAPER, f"{PAPER}, case mix", DEFAULT, YARDSTICK))
+    found, kept = _again("corrections", replace(setting, arms=arms), 7, 0)
+    assert len(found) == 4
+    pd.testing.assert_frame_equal(found, kept, rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize(("dealing", "repeat", "fold"), [("IID", 2, 0), ("G/K", 1, 1)])
+def test_privacy_by_rounds(dealing: str, repeat: int, fold: int) -> None:
+    """The file has means and sds over folds, and no value of a fold can lie further out than sqrt(folds - 1) sds."""
+    found = pd.DataFrame(Walk("privacy", 5, dealing, 100, repeat, fold).compute(SyntheticStudy().draw(repeat)))
+    kept = pd.read_csv(RESULTS / "privacy-rounds.csv").fillna({"view": ""})
+    place = ["scenario", "run", "quantity", "view", "round"]
+    assert not found.duplicated(place).any()
+    both = found.merge(kept, on=place, how="left", validate="one_to_one")
+    gaps = (both["value"] - both["mean"]).abs()
+    assert (gaps <= 1.01 * np.sqrt(both["folds"] - 1) * both["sd"] + 1e-5 * both["mean"].abs()).all()
+    far = (gaps / both["sd"])[both["sd"] > 0].groupby(both["quantity"]).mean()
+    assert len(far) == (6 if dealing == "IID" else 4)
+    assert far.max() < 1.5  # over all folds it is below 1
+
+
+def test_selection() -> None:
+    found = pd.DataFrame(Trial("selection", (2, 5), "shared-view", 3, 2).compute(SyntheticStudy().draw(3)))
+    place = ["preset", "components"]
+    columns = ["waic", "p_waic", "train_mae", "test_mae"]
+    kept = _kept("selection", 3, 2).set_index(place).loc[found.set_index(place).index]
+    pd.testing.assert_frame_equal(found.set_index(place)[columns], kept[columns], rtol=0.02)
+
+
+def test_hidden_views() -> None:
+    found = pd.DataFrame(Hiding("missing", 5, "view2", 3, 1).compute(SyntheticStudy().draw(3)))
+    kept = _kept("missing", 3, 1)
+    kept = kept[kept["view"] == "view2"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found[list(kept.columns)], kept, rtol=0.02, atol=0.02, check_dtype=False)
