@@ -15,7 +15,7 @@ from vedute.errors import UserError
 from vedute.evaluation.baselines import MOFA, PCA, Autoencoder
 from vedute.evaluation.baselines.autoencoders import Encoded, fit_together
 from vedute.evaluation.baselines.shapes import Job, Schedule, Shape
-from vedute.evaluation.baselines.stacked import _Batch, _local, _loss, _shares, train
+from vedute.evaluation.baselines.stacked import _Batch, _batches, _local, _loss, _padded, _shares, train
 from vedute.evaluation.metrics import mean_absolute_error
 from vedute.scenarios import split
 
@@ -117,6 +117,25 @@ def test_fedavg_weighs_centers_by_their_rows_among_those_that_hold_a_channel() -
     held = torch.tensor([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     shares = _shares(_Batch(torch.zeros(3, 4, 2), real, held), 3)
     torch.testing.assert_close(shares, torch.tensor([[1 / 8, 1 / 5], [3 / 8, 0.0], [4 / 8, 4 / 5]]))
+
+
+def test_each_epoch_has_every_row_once_in_an_order_of_its_own() -> None:
+    shape, schedule = Shape(((1,),), 1), Schedule(1, 3, batch=4)
+    jobs = [Job([np.arange(1.0, 11.0)[:, None], np.arange(1.0, 8.0)[:, None]], 0.0, seed) for seed in (0, 1)]
+    draws = [np.random.default_rng(job.seed) for job in jobs]
+    taken = list(_batches(shape, jobs, draws, _padded(shape, jobs), schedule))
+    steps = schedule.steps(10)[0]
+    assert len(taken) == 3 * steps
+    orders = []
+    for epoch in range(3):
+        batches = [batch for batch, _ in taken[epoch * steps : (epoch + 1) * steps]]
+        rows = torch.cat([batch.rows for batch in batches], dim=1)[:, :, 0].cpu().numpy()
+        for table, size in zip(rows, (10, 7, 10, 7), strict=True):
+            own = table[table > 0]  # 0 is padding
+            assert sorted(own) == list(range(1, size + 1))
+            orders.append(tuple(own))
+    assert len(set(orders)) == len(orders) == 12  # epochs, models and centers each shuffle for themselves
+    assert len({float(noise.sum()) for _, noise in taken}) == len(taken)
 
 
 def test_only_holders_of_a_channel_move_its_weights() -> None:

@@ -41,10 +41,29 @@ def test_auto_encoders_are_trained_as_the_paper_says() -> None:
         assert (tuned.encoders, tuned.noise, tuned.proximal, tuned.hidden) == (encoders, "optimal", 0.0, 0)
         assert (untuned.encoders, untuned.noise) == (encoders, "learned")
         assert untuned.schedule.steps(400)[0] == 1
+        assert arms[name, "shared"] == tuned
+    assert len(arms) == 6
     assert {arm.name for arm in experiments.neural(5, "G/K")} == {MCVAE, MCVAE + UNTUNED}  # a VAE needs every view
     late = [arm for s in experiments.sd().settings for arm in s.arms if arm.name.endswith(LONGER)]
     assert {arm.name for arm in late} == {MCVAE + LONGER, VAE + UNTUNED + LONGER, MCVAE + UNTUNED + LONGER}
     assert {arm.method.schedule.rounds for arm in late} == {400}
+
+
+def test_every_arm_has_the_components_that_were_asked_for() -> None:
+    def asked(method: object) -> int:
+        return asked(method.method) if hasattr(method, "method") else method.n_components
+
+    views, groups = make_sd(90, 40, sizes=(5, 4, 6), n_components=3, random_state=3)
+    lacking = {name: np.where(np.arange(90)[:, None] == 7, np.nan, rows) for name, rows in views.items()}
+    whole, holed = (Dataset(held, groups, np.array(["a", "b"])[np.arange(90) % 2]) for held in (views, lacking))
+    for experiment, q in (
+        (experiments.sd(), 5),
+        (experiments.corrections(), 5),
+        (experiments.fedprox("", "", SyntheticStudy(), 4), 4),
+        (experiments.study("", "", whole, 3), 3),
+        (experiments.study("", "", holed, 3), 3),
+    ):
+        assert {asked(arm.method) for setting in experiment.settings for arm in setting.arms} == {q}
 
 
 def test_fedprox_sweeps_lambda_from_0_to_a_half_and_adds_a_layer() -> None:
@@ -121,3 +140,14 @@ def test_the_paper_loses_the_spread_of_the_loadings_and_the_default_finds_it(
     assert 0.5 < found.loc[DEFAULT, "W"] < 1.5
     assert 0.5 < found.loc[DEFAULT, "mu"] < 1.5
     assert {path.suffix for path in tmp_path.glob("collapse.*")} == {".md", ".csv", ".png", ".svg"}
+
+
+def test_a_case_mix_moves_the_means_that_the_paper_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patients that differ by two sds of x move the means of centers far more than these differ."""
+    monkeypatch.setattr(collapse, "ROUNDS", 3)
+    found = {}
+    for tau in (0.0, 2.0):
+        lines = pd.DataFrame(collapse.compute(collapse.Trial(5, tau, 0)))
+        own = lines[(lines["method"] == PAPER) & (lines["parameter"] == "mu")]
+        found[tau] = own.loc[own["round"] == own["round"].max(), "ratio"].median()
+    assert found[2.0] > 2 * found[0.0]

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import vedute
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute.evaluation import runner
+from vedute.evaluation import keeping, runner
 from vedute.evaluation.arms import Arm
 from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.experiments import FixedStudy
@@ -63,6 +64,19 @@ def test_whatever_a_fold_depends_on_changes_its_key() -> None:
     keys = [fold_key("task", one) for one in (data, *others)] + [fold_key("another", data)]
     assert len(set(keys)) == len(keys)
     assert fold_key("task", Dataset(dict(views), groups.copy(), sites.copy())) == keys[0]
+
+
+def test_one_letter_of_the_code_changes_every_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("", "inner"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "module.py").write_text("a = 1\n")
+    monkeypatch.setattr(vedute, "__file__", str(tmp_path / "__init__.py"))
+    before = keeping._code.__wrapped__()
+    assert keeping._code.__wrapped__() == before
+    (tmp_path / "inner" / "module.py").write_text("a = 2\n")
+    after = keeping._code.__wrapped__()
+    monkeypatch.setattr(keeping, "version", lambda name: "0")
+    assert len({before, after, keeping._code.__wrapped__()}) == 3
 
 
 def test_a_stacked_setting_computes_only_the_folds_that_lack(
