@@ -23,7 +23,7 @@ def collapse(repeats: int, out: Path, jobs: int | None) -> None:
     from vedute.evaluation.results import csv
 
     lines = run(repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    title = f"Spread between centers, {repeats} draws of the model"
+    title = f"Spread between centers, median over {repeats} draws of the model and their views"
     found = {"md": f"# {title}\n\n{markdown(summary(lines))}".encode(), "csv": csv(lines).encode()}
     for kind, content in (found | figure(lines, title)).items():
         write_whole(out / f"collapse.{kind}", content)

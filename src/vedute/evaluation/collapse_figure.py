@@ -29,10 +29,10 @@ def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
                 axes.axhline(1.0, color="0.3", linestyle=":", linewidth=1.0)
                 if part["ratio"].min() < LOST:
                     axes.axhspan(0.0, LOST, color="#f5e6d3", zorder=0, label="lost: on its floor")
-                axes.set_xlabel("round")
                 tidy(axes)
+            own[-1].set_xlabel("round")
         for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
-            axes.set_ylabel(f"{sign}, found / true\n(median over draws and views)")
+            axes.set_ylabel(f"{sign}, found / true")
         drawn.suptitle(title, parse_math=False)
         drawn.legend(*panels[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)
