@@ -62,9 +62,8 @@ where the distance comes from. In another order the shares differ: projection al
   error by which the table judges.
 
 None of them is a cost of federating: the table is that of one center. Where the hospital of a test row is known, its
-own parameters can place the row.
-With test rows judged hospital by hospital ("known sites") the error is then {own:.3f} times that of PCA, and
-{typical:.3f} times by the global parameters. Pooled PCA has one set of parameters for all.
-Over PCA, in all scenarios:
+own parameters can place the row. With test rows judged hospital by hospital ("known sites") the error is then
+{own:.3f} times that of PCA, and {typical:.3f} times by the global parameters. Pooled PCA has one set of parameters for
+all. Over PCA, in all scenarios:
 
 {placed(ratio[[name for name in ratio if not str(name).startswith(f"{DEFAULT},")]])}"""

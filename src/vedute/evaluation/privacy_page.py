@@ -96,8 +96,7 @@ def _noises(totals: pd.DataFrame, plain: dict[str, float]) -> str:
     if above.empty:
         return text
     return f"""{text} Where privacy seems to gain accuracy, a possible reason is this: the noise of a release is alike
-    in
-all views and brings what the model takes for their noise nearer to each other, and that a noise for each view costs
+in all views and brings what the model takes for their noise nearer to each other, and that a noise for each view costs
 accuracy here is shown above."""
 
 
@@ -133,12 +132,9 @@ def _first_round(rounds: pd.DataFrame) -> str:
     error = asked.pivot(index="round", columns="run", values="mean")
     first, last = error.iloc[0], error.iloc[-1]
     return f"""How near the raw runs come to the paper's is the doing of their first round, which is not noised. After
-    it
-the test error is {first["raw"]:.4f} with the policy and {first["none"]:.4f} without; {error.index[-1] - 1} noised
-rounds
-later it is {last["raw"]:.4f} with the policy, and {last["none"]:.4f} without. So the paper's rows of DP-Fed-mv-PPCA
-show
-about what one round without any privacy gives."""
+it the test error is {first["raw"]:.4f} with the policy and {first["none"]:.4f} without; {error.index[-1] - 1} noised
+rounds later it is {last["raw"]:.4f} with the policy, and {last["none"]:.4f} without. So the paper's rows of
+DP-Fed-mv-PPCA show about what one round without any privacy gives."""
 
 
 def _latest(ended: dict[str, float]) -> str:

@@ -58,9 +58,8 @@ def _arrival(sd: pd.DataFrame) -> str:
 scaling for all it comes to {linear.min():.3f} to {linear.max():.3f} times the error of that on SD. The multi-channel
 VAE draws each view also from the encoders of the others, which are asked for more than they know. Where six centers
 share the rows evenly each has few, and an epoch few steps; there it has not arrived after the paper's rounds: in IID
-its
-error is {crossed[0]:.3f} times as large after them, and {crossed[1]:.3f} times after four times as many. Neither have
-the untuned ones: in IID with 3 centers, each scaled by itself, the error of the VAE is {slow[0]:.4f} after the paper's
+its error is {crossed[0]:.3f} times as large after them, and {crossed[1]:.3f} times after four times as many. Neither
+have the untuned ones: in IID with 3 centers, each scaled by itself, the error of the VAE is {slow[0]:.4f} after the paper's
 rounds and {slow[1]:.4f} after four times as many, that of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
 
 Untuned, errors of the mc-VAE on SD lie {crossing} from the paper's, those of the VAE {vae}: the order is the paper's,
@@ -92,9 +91,8 @@ def _caught(errors: pd.DataFrame, ahead: pd.Series[float]) -> str:
     rows_ = errors.loc[list(ahead.index)]
     left = rows_[DEFAULT] / rows_[[VAE, MCVAE]].min(axis=1) - 1.0
     return f"""Where an auto-encoder is ahead of the paper preset, it is an error of that preset more than a merit of
-    theirs:
-it knows of no patients that differ by center. The default preset, scaled likewise, lies from the better of them by
-{listed(left, "+.1%")}."""
+theirs: it knows of no patients that differ by center. The default preset, scaled likewise, lies from the better of
+them by {listed(left, "+.1%")}."""
 
 
 def _where(ahead: pd.Series[float]) -> str:

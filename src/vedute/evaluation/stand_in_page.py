@@ -45,9 +45,8 @@ Accuracy against that of PCA: on average {gain.mean():+.1f} points, from {gain.m
 and 6 random centers {gain["IID", 3]:+.1f} and {gain["IID", 6]:+.1f}, with the true centers {at_sites(gain):+.1f}; our
 own fit to all rows as one center has {gain["IID", 1]:+.1f}. {_far(gain)} Some fits to cnp take more than the paper's
 {ROUNDS} rounds to converge; cut off there, those to the true centers have {cut[0]:.3f} times the error and
-{cut[1]:+.1f} points.
-{_uncertain(lines)} Where views are missing from
-test rows (K, G/K), PCA that learnt from all views is no rival that a federation could have.
+{cut[1]:+.1f} points. {_uncertain(lines)} Where views are missing from test rows (K, G/K), PCA that learnt from all
+views is no rival that a federation could have.
 
 All of that is judged by the global parameters, as in the paper. Where the scanner of a test row is known, its own
 parameters can place the row. With test rows judged scanner by scanner ("known sites") that gives {known[0]:.3f} times
@@ -55,8 +54,7 @@ the error of PCA and {known[2]:+.1f} points, and the global parameters {known[1]
 
 Most of the distance to PCA is that of the model, not of the federation: the model has a noise for each view, PCA one
 for all features, so a view with more noise counts for less, also where it tells the groups apart. Told that all
-features are one view, the
-same fits have {unlike.min():.3f} to {unlike.max():.3f} times the error of PCA, and in accuracy
+features are one view, the same fits have {unlike.min():.3f} to {unlike.max():.3f} times the error of PCA, and in accuracy
 {listed(merged, "+.1f")}; with its rows projected, too, the fit to one center has {placed_by:.3f} times the error.
 
 The paper's accuracy on ADNI falls in G/K alone. On cnp it falls in K as well, and scaling explains only a part. With 3
