@@ -139,7 +139,7 @@ def test_a_page_of_files_that_lack_something(tmp_path: Path, edit: Edit) -> None
 def test_an_empty_file_of_results(tmp_path: Path) -> None:
     shutil.copytree(RESULTS, tmp_path / "results")
     (tmp_path / "results" / "heart4.csv").write_text("")
-    with pytest.raises(UserError, match=r"heart4\.csv"):
+    with pytest.raises(UserError, match=r"heart4\.csv: is empty; write it again"):
         page(tmp_path / "results")
 
 

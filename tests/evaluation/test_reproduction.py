@@ -48,8 +48,8 @@ def test_other_results_give_another_page(tmp_path: Path) -> None:
     text, before = page(tmp_path / "results"), (DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert f"lie within {at_most(worst)} of" in text
     assert f"lie within {at_most(worst)} of" not in before
-    assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}." in text
-    assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}." not in before
+    assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}, where" in text
+    assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}, where" not in before
     for file, command_line in {
         "adni-cnp.csv": "vedute paper adni --data cnp --out",
         "privacy-cnp-rounds.csv": "vedute paper privacy --data cnp --out",

@@ -131,10 +131,10 @@ def _first_round(rounds: pd.DataFrame) -> str:
     asked = rounds[(rounds["scenario"] == "IID") & (rounds["quantity"] == "test_mae")]
     error = asked.pivot(index="round", columns="run", values="mean")
     first, last = error.iloc[0], error.iloc[-1]
-    return f"""How near the raw runs come to the paper's is the doing of their first round, which is not noised. After
-it the test error is {first["raw"]:.4f} with the policy and {first["none"]:.4f} without; {error.index[-1] - 1} noised
-rounds later it is {last["raw"]:.4f} with the policy, and {last["none"]:.4f} without. So the paper's rows of
-DP-Fed-mv-PPCA show about what one round without any privacy gives."""
+    return f"""What the raw runs are worth is the doing of their first round, which is not noised. After it the test
+error is {first["raw"]:.4f} with the policy and {first["none"]:.4f} without; {error.index[-1] - 1} noised rounds later
+it is {last["raw"]:.4f} with the policy, and {last["none"]:.4f} without. The first round of the paper's
+Algorithm 2, and so of its rows of DP-Fed-mv-PPCA, is as raw."""
 
 
 def _latest(ended: dict[str, float]) -> str:

@@ -84,7 +84,7 @@ def _section(part: ModuleType, folder: Path) -> str:
     """One part; files that were written by a run without rivals, or cut, do not have what it tells of."""
     try:
         return str(part.section(folder))
-    except (KeyError, IndexError, EmptyDataError) as error:
+    except (KeyError, IndexError, ValueError) as error:
         names = " or ".join(f"{name}.csv" for name in part.files())
         raise UserError(
             f"{folder}: {names} lacks lines that the page tells of ({error}); write it again, with all rivals"
@@ -98,7 +98,10 @@ def _lines(path: Path) -> pd.DataFrame:
         raise UserError(
             f"{path}: there is no such file; write it with 'vedute paper {name}{given} --out {path.parent}'"
         )
-    return pd.read_csv(path)
+    try:
+        return pd.read_csv(path)
+    except EmptyDataError:
+        raise UserError(f"{path}: is empty; write it again") from None
 
 
 def _whole(folder: Path) -> str:

@@ -59,8 +59,8 @@ scaling for all it comes to {linear.min():.3f} to {linear.max():.3f} times the e
 VAE draws each view also from the encoders of the others, which are asked for more than they know. Where six centers
 share the rows evenly each has few, and an epoch few steps; there it has not arrived after the paper's rounds: in IID
 its error is {crossed[0]:.3f} times as large after them, and {crossed[1]:.3f} times after four times as many. Neither
-have the untuned ones: in IID with 3 centers, each scaled by itself, the error of the VAE is {slow[0]:.4f} after the paper's
-rounds and {slow[1]:.4f} after four times as many, that of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
+have the untuned ones: in IID with 3 centers, each scaled by itself, the error of the VAE is {slow[0]:.4f} after the
+paper's rounds and {slow[1]:.4f} after four times as many, that of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
 
 Untuned, errors of the mc-VAE on SD lie {crossing} from the paper's, those of the VAE {vae}: the order is the paper's,
 the distance between the two is not. What the training of its authors differed in is not known."""
