@@ -55,7 +55,8 @@ the error of PCA and {known[2]:+.1f} points, and the global parameters {known[1]
 Most of the distance to PCA is that of the model, not of the federation: the model has a noise for each view, PCA one
 for all features, so a view with more noise counts for less, also where it tells the groups apart. Told that all
 features are one view, the same fits have {unlike.min():.3f} to {unlike.max():.3f} times the error of PCA, and in
-accuracy {listed(merged, "+z.1f")}; with its rows projected, too, the fit to one center has {placed_by:.3f} times the error.
+accuracy {listed(merged, "+z.1f")}; with its rows projected, too, the fit to one center has {placed_by:.3f} times the
+error.
 
 The paper's accuracy on ADNI falls in G/K alone. On cnp it falls in K as well, and scaling explains only a part. With 3
 centers, from IID to K and to G/K, accuracy of the paper preset changes by {fall["K", "per center"]:+.1f} and
