@@ -112,7 +112,7 @@ def selection(
     """WAIC and errors against the number of components (table Latent_space)."""
     from vedute.cli.select import parse_components
     from vedute.data.files import write_whole
-    from vedute.evaluation.results import csv
+    from vedute.evaluation.results import csv, rings
     from vedute.evaluation.selection import ABOUT, markdown, run, summary
     from vedute.evaluation.selection_figure import figure
 
@@ -122,6 +122,7 @@ def selection(
         name, given.source, tried, given.scaling, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown()
     )
     table, title = summary(lines, given.printed), f"{given.about}, scenario IID, 3 centers, {repeats} x 3-fold"
+    title += rings(given.printed)
     text = "\n\n".join([f"# {name}: {repeats} x 3-fold", *given.remarks, ABOUT, markdown(table)])
     found = {"md": text.encode(), "csv": csv(lines).encode(), **figure(lines, table, title)}
     for kind, content in found.items():

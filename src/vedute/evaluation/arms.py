@@ -104,7 +104,7 @@ def _mean(each: Sequence[Score]) -> Score:
 
 
 def scaled(centers: Centers, test: Centers, scaling: Scaling) -> tuple[Scaled, Scaled]:
-    """Min-max scaled rows: each table by itself, parts of the test included, as the paper does; or all by train rows.
+    """Min-max scaled rows: each table by itself, parts of the test included, or all by train rows.
 
     "per center, test as one" scales the test rows by themselves too, but all parts by the same values.
     """

@@ -188,7 +188,7 @@ def corrections() -> Experiment:
     arms = [Arm(name, FedMvPPCA(5, "paper", corrections=added)) for name, added in CORRECTED.items()]
     arms += [Arm(DEFAULT, FedMvPPCA(5)), Arm(YARDSTICK, PCA(5), "shared", "whole")]
     blocks = [Setting(dealing, n, tuple(arms)) for dealing, n in SCENARIOS if n > 1]
-    return Experiment("corrections", "SD, one scaling for all", SyntheticStudy(), tuple(blocks))
+    return Experiment("corrections", "SD", SyntheticStudy(), tuple(blocks))
 
 
 def study(

@@ -36,6 +36,12 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.groups)
 
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """Which subjects have every cell."""
+        seen: NDArray[np.bool_] = ~np.isnan(np.concatenate(list(self.views.values()), axis=1))
+        return np.asarray(seen.all(axis=1))
+
     def features(self, view: str) -> list[str]:
         """What the features of a view are called."""
         return list(self.columns.get(view, [f"feature {j + 1}" for j in range(self.views[view].shape[1])]))

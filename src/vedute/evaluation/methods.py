@@ -132,7 +132,7 @@ class OwnParameters:
 
 @dataclass(frozen=True)
 class DPFedMvPPCA:
-    """Algorithm 2 of the paper, with the budget of one mechanism that its tables have; round 1 is raw, as published."""
+    """Algorithm 2 of the paper, with the budget of one mechanism that its tables have; round 1 is raw."""
 
     n_components: int
     epsilon: float = 10.0

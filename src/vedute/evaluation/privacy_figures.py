@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, BLACK = "#0072b2", "#d55e00", "#009e73", "#000000"  # Okabe and Ito
 RUNS = {
     "none": (BLACK, "without privacy"),
-    "raw": (BLUE, "paper's policy, round 1 raw (as published)"),
+    "raw": (BLUE, "paper's policy, round 1 raw (as we read the paper)"),
     "public": (ORANGE, "paper's policy, round 1 from a public prior"),
 }
 VIEW_COLOURS = (BLUE, ORANGE, GREEN, "#cc79a7")

@@ -121,6 +121,13 @@ def after_all(rounds: pd.DataFrame, quantity: str, run: str) -> dict[str, float]
     return dict(zip(last["view"], last["mean"], strict=True))
 
 
+def floored(rounds: pd.DataFrame, run: str) -> float:
+    """The first kept round (G/K) from which on the median sd of W of every view stands where it ends."""
+    own = rounds[(rounds["scenario"] == "G/K") & (rounds["run"] == run) & (rounds["quantity"] == "W")]
+    wide = own.pivot(index="round", columns="view", values="median")
+    return float((wide <= 1.01 * wide.iloc[-1]).all(axis=1).idxmax())
+
+
 def collapse(rounds: pd.DataFrame, run: str, share: float) -> dict[str, float]:
     """The first kept round (G/K) after which the median sd of W of each view is below a share of its first."""
     own = rounds[(rounds["scenario"] == "G/K") & (rounds["run"] == run) & (rounds["quantity"] == "W")]

@@ -26,7 +26,7 @@ from vedute.evaluation.tables import markdown, summary
 
 HEAD = f"""# What of the paper's tables we find again
 
-Generated from the CSV files beside this page by `vedute paper page`; no number here is typed by hand. The files are
+Generated from the CSV files beside this page by `vedute paper page`; no result here is typed by hand. The files are
 written by `vedute paper sd`, `vedute paper adni --data cnp`, `vedute paper heart4 --data heart4` and the further
 commands named below (`vedute paper fedprox`, `collapse`, `corrections`, `selection`, `privacy`, `variability`,
 `missing`; with `--data cnp` where the name of a file ends so). `vedute paper all --data FOLDER`, where the folder has
@@ -47,7 +47,7 @@ groups are dealt unevenly it is no like for like.
 
 The paper preset runs the paper's {ROUNDS} rounds, or as one center its 800 iterations. The default preset ends when a
 round changes its parameters by less than a part in 10,000, or after {LONGEST} rounds; `collapse` looks
-at all presets after the paper's."""
+at all presets after {ROUNDS} rounds."""
 
 PARTS = (
     studies_page,

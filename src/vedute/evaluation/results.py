@@ -43,12 +43,19 @@ def rings(paper_table: str | None) -> str:
 
 
 def described(data: Dataset) -> pd.DataFrame:
-    """What a study holds: features of each view, subjects of each group and each true center, and those left out."""
+    """What a study holds: features of each view; subjects by group, by true center, and with every cell; cells."""
     found = [("view", name, rows.shape[1]) for name, rows in data.views.items()]
     for what, labels in (("group", data.groups), ("center", data.sites)):
         names, counts = np.unique(labels if labels is not None else [], return_counts=True)
         found += [(what, str(name), int(n)) for name, n in zip(names, counts, strict=True)]
-    found += [("subjects", "used", len(data)), ("subjects", "left out", data.left_out)]
+    if data.sites is not None:
+        found += [
+            ("complete", str(site), int(data.complete[data.sites == site].sum())) for site in np.unique(data.sites)
+        ]
+    whole = int(data.complete.sum())
+    found += [("subjects", "used", len(data)), ("subjects", "left out", data.left_out), ("subjects", "complete", whole)]
+    cells = ~np.isnan(np.concatenate(list(data.views.values()), axis=1))
+    found += [("cells", "observed", int(cells.sum())), ("cells", "of complete", int(cells[data.complete].sum()))]
     return pd.DataFrame(found, columns=["what", "name", "count"])
 
 

@@ -24,14 +24,14 @@ Ends = Mapping[str, tuple[Array, Array]]
 N_CENTERS = 3
 PAPERS = "center-minmax"
 ABOUT = (
-    "Scenario IID, 3 centers. 'step' is the difference of WAIC to one component fewer, over its standard error as the "
-    "paper has it, with a plus under the root; 'paired' takes the difference on each fold, which both share, first; "
-    "'recommended' counts the folds in which a number is the least within two standard errors of the best. WAIC cannot "
-    "be compared with the paper's: ours is a sum over all centers in the units of the data, the paper's is in scaled "
-    "units and looks like a mean over centers; ours draws parameters from the posterior of each center, from what "
-    "the paper draws it does not say. Standard errors are over folds, which share rows (on a data set all of "
-    "them the same subjects): they are too small, for the paper as for us. Errors of the paper preset are in units of "
-    "each center and of the test rows, those of the default preset in units of all train rows."
+    "Scenario IID, 3 centers. 'step' is the difference of WAIC to one component fewer, over its standard error by the "
+    "paper's formula, with a plus under the root where it has a minus; 'paired' takes the difference on each fold, "
+    "which both share, first; 'recommended' counts the folds in which a number is the least within two standard errors "
+    "of the best. WAIC cannot be compared with the paper's: ours is a sum over all centers in the units of the data, "
+    "the paper's is in scaled units and looks like a mean over centers; ours draws parameters from the posterior of "
+    "each center, from what the paper draws it does not say. Standard errors are over folds, which share rows (on a "
+    "data set all of them the same subjects): they are too small, for the paper as for us. Errors of the paper preset "
+    "are in units of each center and of the test rows, those of the default preset in units of all train rows."
 )
 
 

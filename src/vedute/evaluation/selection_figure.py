@@ -26,8 +26,7 @@ def figure(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, by
                 errors.plot(q, mean[metric], color=colour, marker="o", label=metric.replace("_mae", ""))
                 errors.plot(q, mean[f"{metric}_paper"], color=colour, marker="o", fillstyle="none", markersize=9,
                             linestyle="none")  # fmt: skip
-            printed = mean["test_mae_paper"].notna().any()
-            errors.set_ylabel("MAE (rings: the paper's own)" if printed else "MAE")
+            errors.set_ylabel("MAE")
             errors.legend(frameon=False)
             for axes in (boxes, steps, errors):
                 axes.set_xlabel("components")

@@ -21,7 +21,7 @@ NOT_ADNI = (
     "This is not ADNI: the rows are those of {name}, which stand in for it because ADNI is open to registered "
     "researchers only. The paper's values beside them are for orientation; agreement is neither expected nor claimed."
 )
-COMPLETE = "Of {all} subjects the {kept} with every cell observed are used, as in the paper; K takes views away again."
+COMPLETE = "Of {all} subjects the {kept} with every cell observed are used; K takes views away again."
 OBSERVED = (
     "All {all} subjects are used with the cells they have; errors are over observed cells. Rivals that need complete "
     "rows learn from those; no center alone is fitted, because some have none."
@@ -208,7 +208,7 @@ def read_study(loaded: Study) -> Dataset:
 
 def complete_rows(data: Dataset) -> Dataset:
     """Only subjects of whom every cell is observed."""
-    whole = ~np.concatenate([np.isnan(rows) for rows in data.views.values()], axis=1).any(axis=1)
+    whole = data.complete
     if not whole.any():
         raise UserError("no subject has every cell observed; leave out the columns that are seldom observed")
     views = {name: rows[whole] for name, rows in data.views.items()}

@@ -26,7 +26,7 @@ def section(folder: Path) -> str:
 SD is a draw of the model itself, with one group of subjects shifted in the latent space. cnp is the UCLA Consortium for
 Neuropsychiatric Phenomics: tests of cognition (COGN), questionnaires (QUEST), and measures of the quality of structural
 (T1W) and functional (REST) images, which are not the regional volumes and uptakes of ADNI; subjects who lack a cell are
-left out, as in the paper. heart4 is the heart disease data of UCI with all its empty cells: history and examination
+left out. heart4 is the heart disease data of UCI with all its empty cells: history and examination
 (CLINIC) and exercise test (EXERCISE).
 
 The scenarios are the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
@@ -34,10 +34,10 @@ first, a third only the second. K: groups are even, but a third of the centers l
 third. G/K does both. "sites" are the true centers. Test rows are whole in IID and G; in K and G/K they come in three
 parts, dealt as the train rows are.
 
-"Per center" scales each center, and each part of the test rows, by its own smallest and largest values, as the paper
-does; "shared" scales all by those of all train rows. Beside other variances, the default preset knows of patients that
-differ by center (case mix), starts all centers alike and turns them towards each other, and runs until it has
-converged; `model.md` has the formulas."""
+"Per center" scales each center, and each part of the test rows, by its own smallest and largest values. The paper does
+not say how it scales; its errors are found again so. "Shared" scales all by those of all train rows. Beside other
+variances, the default preset knows of patients that differ by center (case mix), starts all centers alike and turns
+them towards each other, and runs until it has converged; `model.md` has the formulas."""
 
 
 def _cells(table: pd.DataFrame) -> list[str]:
