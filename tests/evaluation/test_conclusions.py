@@ -30,8 +30,8 @@ from vedute.evaluation.experiments import (
 )  # fmt: skip
 from vedute.evaluation.missing import CHOSEN, CHOSEN_HOLDERS, HOLDERS, OURS
 from vedute.evaluation.missing import summary as hidden_views
-from vedute.evaluation.page_parts import at_most, at_sites, means, ratios
-from vedute.evaluation.rivals_page import _ahead, _deeper
+from vedute.evaluation.page.parts import at_most, at_sites, means, ratios
+from vedute.evaluation.page.rivals import _ahead, _deeper
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 

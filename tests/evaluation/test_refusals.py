@@ -16,7 +16,7 @@ from toy_folders import four_views, write_folder
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.evaluation.folds import Dataset
-from vedute.evaluation.reproduction import page
+from vedute.evaluation.page.reproduction import page
 from vedute.evaluation.studies import CNP, complete_rows, from_folder, from_study, read_folder
 from vedute.evaluation.variability import Imputed, fit, run
 from vedute.evaluation.variability_results import write_variability

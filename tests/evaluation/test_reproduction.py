@@ -19,8 +19,8 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import studies
 from vedute.evaluation.experiments import DEFAULT, PAPER, YARDSTICK
-from vedute.evaluation.page_parts import at_most, at_sites, means, ratios
-from vedute.evaluation.reproduction import page
+from vedute.evaluation.page.parts import at_most, at_sites, means, ratios
+from vedute.evaluation.page.reproduction import page
 from vedute.evaluation.studies import adni, from_study
 from vedute.evaluation.tables import gaps, summary
 

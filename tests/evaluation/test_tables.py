@@ -12,7 +12,7 @@ from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
-from vedute.evaluation.figures import AS_ONE, figure, styles
+from vedute.evaluation.figures.comparison import AS_ONE, figure, styles
 from vedute.evaluation.tables import OURS, gaps, markdown, paper_table, summary
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"

@@ -83,7 +83,7 @@ def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) 
 def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
     """Auto-encoders in scenario G, federated by FedAvg and by FedProx with lambda up to 0.5 (table ADNI_fedprox)."""
     from vedute.evaluation.experiments import fedprox as experiment
-    from vedute.evaluation.fedprox_figure import figure
+    from vedute.evaluation.figures.fedprox import figure
 
     need("torch")
     given = rows_given(data, study)
@@ -112,9 +112,9 @@ def selection(
     """WAIC and errors against the number of components (table Latent_space)."""
     from vedute.cli.select import parse_components
     from vedute.data.files import write_whole
+    from vedute.evaluation.figures.selection import figure
     from vedute.evaluation.results import csv, rings
     from vedute.evaluation.selection import ABOUT, markdown, run, summary
-    from vedute.evaluation.selection_figure import figure
 
     given, tried = rows_given(data, study), parse_components(components)
     name = f"selection{given.suffix}"
@@ -142,7 +142,7 @@ for added in (privacy, variability, missing, collapse):
 def page(results: Path, out: Path) -> None:
     """Write the page that sets all results, with rivals, beside the paper and explains the differences."""
     from vedute.data.files import write_whole
-    from vedute.evaluation.reproduction import page as text
+    from vedute.evaluation.page.reproduction import page as text
 
     write_whole(out, text(results).encode())
     click.echo(str(out))
@@ -181,7 +181,7 @@ def everything(context: click.Context, repeats: int, out: Path, jobs: int | None
 
 def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None, draw: Draw | None = None) -> None:
     """Run, write, and tell where."""
-    from vedute.evaluation.figures import figure
+    from vedute.evaluation.figures.comparison import figure
     from vedute.evaluation.results import write
     from vedute.evaluation.runner import run
 

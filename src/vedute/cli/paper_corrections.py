@@ -19,7 +19,7 @@ def collapse(repeats: int, out: Path, jobs: int | None) -> None:
     """
     from vedute.data.files import write_whole
     from vedute.evaluation.collapse import markdown, run, summary
-    from vedute.evaluation.collapse_figure import figure
+    from vedute.evaluation.figures.collapse import figure
     from vedute.evaluation.results import csv
 
     lines = run(repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.data.files import write_whole
-from vedute.evaluation.privacy_figures import course, spread, sweeps, totals
+from vedute.evaluation.figures.privacy import course, spread, sweeps, totals
 from vedute.evaluation.privacy_tables import by_round, markdown, summary
 from vedute.evaluation.results import csv
 from vedute.evaluation.significance import TEST

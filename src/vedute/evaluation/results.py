@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from vedute.data.files import write_whole
-from vedute.evaluation.figures import figure
+from vedute.evaluation.figures.comparison import figure
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.runner import Experiment
 from vedute.evaluation.tables import markdown, summary

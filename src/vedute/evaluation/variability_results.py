@@ -8,10 +8,10 @@ import pandas as pd
 
 from vedute.data.files import write_whole
 from vedute.evaluation import missing, variability
-from vedute.evaluation.missing_figure import figure
+from vedute.evaluation.figures.missing import figure
+from vedute.evaluation.figures.variability import centers, features
 from vedute.evaluation.results import csv
 from vedute.evaluation.variability import Scene
-from vedute.evaluation.variability_figures import centers, features
 
 ABOUT_VARIABILITY = (
     "Scenario G/K, 3 centers, one scaling for all. Of the three parts of the test rows one lacks the second view and "

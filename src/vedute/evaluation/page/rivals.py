@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from vedute.evaluation.experiments import DEFAULT, LAMBDAS, LONGER, MCVAE, PAPER, SCHEDULE, TWO_LAYERS, UNTUNED, VAE
-from vedute.evaluation.page_parts import at_most, listed, means, placed, rows, times, value
+from vedute.evaluation.page.parts import at_most, listed, means, placed, rows, times, value
 from vedute.evaluation.tables import markdown, paper_table, summary
 
 DATA = {"sd": ("SD", "SD_2"), "adni-cnp": ("cnp", "ADNI_2")}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from vedute.evaluation.drawing import canvas, files, tidy
+from vedute.evaluation.figures.canvas import canvas, files, tidy
 from vedute.evaluation.privacy_tables import EXPLODES
 from vedute.evaluation.significance import mark
 

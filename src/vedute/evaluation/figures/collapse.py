@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from vedute.evaluation.collapse import LOST, SD
-from vedute.evaluation.drawing import canvas, files, tidy
-from vedute.evaluation.figures import styles
+from vedute.evaluation.figures.canvas import canvas, files, tidy
+from vedute.evaluation.figures.comparison import styles
 
 SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vedute.core.params import Array
-from vedute.evaluation.drawing import canvas, files, tidy
+from vedute.evaluation.figures.canvas import canvas, files, tidy
 from vedute.evaluation.variability import Imputed, Scene
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ import pandas as pd
 from pandas.errors import EmptyDataError
 
 from vedute.errors import UserError
-from vedute.evaluation import (
-    corrections_page,
-    hospitals_page,
-    privacy_page,
-    rivals_page,
-    selection_page,
-    stand_in_page,
-    studies_page,
-    synthetic_page,
-    variability_page,
-)
 from vedute.evaluation.methods import LONGEST, ROUNDS
-from vedute.evaluation.page_parts import filled, times
+from vedute.evaluation.page import (
+    corrections,
+    hospitals,
+    privacy,
+    rivals,
+    selection,
+    stand_in,
+    studies,
+    synthetic,
+    variability,
+)
+from vedute.evaluation.page.parts import filled, times
 from vedute.evaluation.tables import markdown, summary
 
 HEAD = f"""# What of the paper's tables we find again
@@ -50,15 +50,15 @@ round changes its parameters by less than a part in 10,000, or after {LONGEST} r
 at all presets after {ROUNDS} rounds."""
 
 PARTS = (
-    studies_page,
-    synthetic_page,
-    stand_in_page,
-    hospitals_page,
-    rivals_page,
-    corrections_page,
-    selection_page,
-    privacy_page,
-    variability_page,
+    studies,
+    synthetic,
+    stand_in,
+    hospitals,
+    rivals,
+    corrections,
+    selection,
+    privacy,
+    variability,
 )
 
 SLIPS = """## Slips in the paper to know of

@@ -8,7 +8,7 @@ import pandas as pd
 
 from vedute.evaluation.experiments import CUT, DEFAULT, ONE_NOISE, OWN, PAPER, PROJECTED, YARDSTICK
 from vedute.evaluation.methods import ROUNDS
-from vedute.evaluation.page_parts import (
+from vedute.evaluation.page.parts import (
     accuracies,
     at_most,
     at_sites,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
 from vedute.evaluation.experiments import ASIDE, DEFAULT, OWN, PAPER, PRIVATE, UNTUNED, YARDSTICK
+from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -11,7 +11,7 @@ import pandas as pd
 from vedute.evaluation import collapse
 from vedute.evaluation.collapse import LOST
 from vedute.evaluation.experiments import CORRECTED, DEFAULT, PAPER, YARDSTICK
-from vedute.evaluation.page_parts import placed, ratios, times
+from vedute.evaluation.page.parts import placed, ratios, times
 
 
 def files() -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vedute.evaluation.page_parts import at_most, times
+from vedute.evaluation.page.parts import at_most, times
 from vedute.evaluation.selection import ABOUT, markdown, summary
 
 TRUTH = 5  # components of SD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
+from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
 
 
 def figure(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, bytes]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from vedute.evaluation.drawing import COLOURS, canvas, files, tidy
 from vedute.evaluation.experiments import DEFAULT, LAMBDAS, MCVAE, PAPER, TWO_LAYERS, VAE
-from vedute.evaluation.figures import METRICS
+from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
+from vedute.evaluation.figures.comparison import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute.evaluation.drawing import canvas, files, tidy
+from vedute.evaluation.figures.canvas import canvas, files, tidy
 from vedute.evaluation.missing import LEVEL, MEAN
 
 COLOURS = (

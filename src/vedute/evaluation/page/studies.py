@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vedute.evaluation.page_parts import rows
+from vedute.evaluation.page.parts import rows
 
 NAMES = {"sd": "SD, synthetic", "adni-cnp": "cnp, in place of ADNI", "heart4": "heart4"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.evaluation.experiments import DEFAULT, PAPER, PRIVATE, SCATTERED, TESTED, YARDSTICK
-from vedute.evaluation.page_parts import accuracies, at_most, means, placed, ratios, rows, times, value
+from vedute.evaluation.page.parts import accuracies, at_most, means, placed, ratios, rows, times, value
 from vedute.evaluation.tables import gaps, summary
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.evaluation.experiments import COMPLETE, DEFAULT, ONE_NOISE, OWN, PROJECTED, YARDSTICK
-from vedute.evaluation.page_parts import at_sites, means, placed, ratios, rows, times, value
+from vedute.evaluation.page.parts import at_sites, means, placed, ratios, rows, times, value
 
 
 def files() -> list[str]:

@@ -1,0 +1,1 @@
+"""The figures of the experiments, one file for each kind."""

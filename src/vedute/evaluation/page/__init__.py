@@ -1,0 +1,1 @@
+"""docs/reproduction.md, written from the CSV files of the experiments alone: one file for each section."""
