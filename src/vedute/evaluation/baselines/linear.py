@@ -74,14 +74,17 @@ class FactorAnalysis:
 
 @dataclass(frozen=True)
 class PPCA:
-    """Probabilistic PCA in closed form (Tipping and Bishop 1999), one noise for all features."""
+    """Probabilistic PCA in closed form (Tipping and Bishop 1999), one noise for all features.
+
+    A center of few rows, left alone, takes as many components as these allow with something left for the noise.
+    """
 
     n_components: int
 
     def fit(self, centers: Centers, seed: int) -> Projection:
-        """Maximum likelihood from the eigenvalues of the covariance."""
-        q = self.n_components
-        layout, rows = _complete(centers, q)
+        """Maximum likelihood from the eigenvalues of the covariance (their equations 7 and 8)."""
+        layout, rows = _complete(centers, 1)
+        q = max(1, min(self.n_components, len(rows) - 2, layout.total - 1))
         values, axes = np.linalg.eigh(np.cov(rows.T, bias=True))
         values, axes = values[::-1], axes[:, ::-1]
         noise = max(float(values[q:].mean()), 1e-12)
