@@ -11,7 +11,8 @@ from sklearn.decomposition import FactorAnalysis as SkFactors
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import methods
-from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums, summed
+from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums
+from vedute.evaluation.baselines.linear import summed
 from vedute.evaluation.dissection import CompleteRows, OneNoise, Projected
 from vedute.evaluation.methods import FedMvPPCA, common_layout, side_by_side
 

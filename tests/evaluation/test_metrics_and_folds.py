@@ -12,9 +12,9 @@ from vedute.core.predict import Emission
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.evaluation.arms import Arm, _seen, scaled, scores
+from vedute.evaluation.arms import Arm, Score, _seen, scaled, scores_of_folds
 from vedute.evaluation.baselines import PCA, PPCA
-from vedute.evaluation.folds import Dataset, deal, three_folds
+from vedute.evaluation.folds import Dataset, Fold, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, OwnParameters, Projection
 from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, mean_error
 
@@ -23,6 +23,10 @@ from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, mean
 def data() -> Dataset:
     views, groups = make_sd(120, 70, sizes=(6, 5, 4), n_components=2, random_state=1)
     return Dataset(views, groups, np.array(["x", "y"])[np.arange(120) % 2])
+
+
+def scores(arms: list[Arm], fold: Fold, seed: int) -> list[Score]:
+    return scores_of_folds(arms, [(fold, seed)])[0]
 
 
 def test_error_is_the_mean_over_observed_entries_of_known_views() -> None:

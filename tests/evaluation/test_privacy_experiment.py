@@ -12,10 +12,10 @@ import pytest
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
-from vedute.evaluation.folds import Dataset
+from vedute.evaluation.folds import Dataset, dealt
 from vedute.evaluation.keeping import FOLDS
 from vedute.evaluation.privacy_results import write
-from vedute.evaluation.privacy_runs import cases, dealt, measured, run
+from vedute.evaluation.privacy_runs import N_CENTERS, cases, measured, run
 from vedute.evaluation.privacy_tables import collapse, summary
 from vedute.evaluation.private import Variant
 from vedute.evaluation.significance import holm, mark, paired_p, worse
@@ -88,7 +88,7 @@ def test_the_papers_rounds_are_its_own_and_ours_go_on_until_they_settle() -> Non
 
 
 def test_a_run_that_explodes_ends_where_it_cannot_be_computed(small: FixedStudy) -> None:
-    fold = dealt(small.data, "IID", 0, 0)
+    fold = dealt(small.data, 0, 0, "IID", N_CENTERS)
     policy = PaperPrivacy(0.1, clip=1.0, allow_divergence=True)
     found = measured(cases(2, 3, 40)[0], fold, 0)
     assert found["rounds"] == 40
@@ -146,7 +146,7 @@ def test_what_the_page_says_of_the_collapse_is_what_rho_foretells(name: str) -> 
 
 
 def test_points_run_again_give_the_lines_of_the_file() -> None:
-    fold = dealt(SyntheticStudy().draw(1), "IID", 1, 2)
+    fold = dealt(SyntheticStudy().draw(1), 1, 2, "IID", N_CENTERS)
     kept = pd.read_csv(RESULTS / "privacy.csv")
     kept = kept[(kept["repeat"] == 1) & (kept["fold"] == 2)].fillna({"first_round": ""})
     wanted = [("none", "", np.nan), ("eps", "raw", 10.0), ("total", "", 3.0)]

@@ -43,11 +43,6 @@ class Score:
     accuracy: float
 
 
-def scores(arms: Sequence[Arm], fold: Fold, seed: int) -> list[Score]:
-    """The score of each arm on one fold."""
-    return scores_of_folds(arms, [(fold, seed)])[0]
-
-
 def scores_of_folds(arms: Sequence[Arm], folds: Sequence[tuple[Fold, int]]) -> list[list[Score]]:
     """The score of each arm on each fold with its seed; methods that can be stacked train on all folds at once.
 

@@ -15,10 +15,10 @@ import pandas as pd
 from vedute.core.params import Spreads
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_hierarchical
-from vedute.errors import ConvergenceWarning, UserError
+from vedute.errors import ConvergenceWarning
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.experiments import CORRECTED, DEFAULT
-from vedute.evaluation.keeping import Line, Told, each, kept_or_computed, keyed
+from vedute.evaluation.keeping import Line, Told, counted, each, kept_or_computed, keyed
 from vedute.evaluation.methods import unit_ranges
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
@@ -44,10 +44,9 @@ class Trial:
 
 def compute(trial: Trial) -> list[Line]:
     """A line for each variant, view, parameter and round: the sd found, over the truth."""
-    seed = stream(trial.repeat, "collapse", trial.centers)
     tables, _ = make_hierarchical(
         trial.centers, SUBJECTS, n_components=COMPONENTS, sd_mu=SD["mu"], sd_W=SD["W"], tau=trial.case_mix,
-        random_state=seed,
+        random_state=stream(trial.repeat, "collapse", trial.centers),
     )  # fmt: skip
     about = {"centers": trial.centers, "case_mix": trial.case_mix, "repeat": trial.repeat}
     found = []
@@ -69,9 +68,7 @@ def compute(trial: Trial) -> list[Line]:
 
 def run(repeats: int, out: Path, *, jobs: int = 1, on_fold: Told | None = None) -> pd.DataFrame:
     """All draws: few and many centers, with the same patients or others."""
-    if repeats < 1:
-        raise UserError(f"repeats={repeats}: must be at least 1")
-    trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in range(repeats)]
+    trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in counted(repeats)]
     return each(trials, _done, out, jobs=jobs, on_fold=on_fold)
 
 

@@ -95,7 +95,7 @@ def ours(q: int, dealing: Dealing, n_centers: int, *, private: bool = True) -> t
     found = [Arm(PAPER, paper, "per center")]
     if dealing.endswith("K"):  # where the test rows have parts
         found.append(Arm(PAPER, paper, "per center, test as one"))
-    if private and n_centers > 1:
+    if private and n_centers != 1:
         found.append(Arm(PRIVATE, DPFedMvPPCA(q), "per center"))
     return (*found, Arm(PAPER, paper, "shared"), Arm(DEFAULT, FedMvPPCA(q), "shared"))
 

@@ -71,6 +71,19 @@ def three_folds(data: Dataset, seed: int) -> list[tuple[Rows, Rows]]:
         return list(cut.split(np.zeros(len(data)), strata))
 
 
+def seed_of(repeat: int, fold: int) -> int:
+    """What decides all that is random on one fold, for every method."""
+    return N_FOLDS * repeat + fold
+
+
+def dealt(
+    data: Dataset, repeat: int, fold: int, dealing: Dealing, n_centers: int, parting: Parting | None = None
+) -> Fold:
+    """One fold of one repetition: the same for every experiment."""
+    train, test = three_folds(data, repeat)[fold]
+    return deal(data, train, test, dealing, n_centers, seed_of(repeat, fold), parting)
+
+
 def deal(
     data: Dataset, train: Rows, test: Rows, dealing: Dealing, n_centers: int, seed: int, parting: Parting | None = None
 ) -> Fold:

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import vedute
-from vedute.data.files import read_whole, said_plainly, sha256, to_json, write_whole
+from vedute.data.files import read_whole, said_plainly, sha256, write_whole
 from vedute.errors import UserError
 from vedute.evaluation.folds import N_FOLDS, Dataset
 
@@ -49,11 +49,16 @@ class Part(Protocol):
         """Its lines, given the study."""
 
 
-def places(repeats: int) -> list[tuple[int, int]]:
-    """Repetition and fold of everything that is done once for each fold."""
+def counted(repeats: int) -> range:
+    """The repetitions."""
     if repeats < 1:
         raise UserError(f"repeats={repeats}: must be at least 1")
-    return [(repeat, fold) for repeat in range(repeats) for fold in range(N_FOLDS)]
+    return range(repeats)
+
+
+def places(repeats: int) -> list[tuple[int, int]]:
+    """Repetition and fold of everything that is done once for each fold."""
+    return [(repeat, fold) for repeat in counted(repeats) for fold in range(N_FOLDS)]
 
 
 def each_part(
@@ -130,14 +135,13 @@ def kept(path: Path, key: str) -> list[Line] | None:
         return None
     try:
         found = json.loads(read_whole(path))
-    except ValueError:
+        if found["key"] != key:
+            return None
+        return [dict(line) for line in found["lines"]]
+    except (ValueError, KeyError, TypeError, RecursionError):  # no file of ours, or not whole
         return None
-    if not isinstance(found, dict) or found.get("key") != key:
-        return None
-    return [{k: float("nan") if v is None else v for k, v in line.items()} for line in found["lines"]]
 
 
 def keep(path: Path, key: str, lines: list[Line]) -> None:
-    """Write lines for :func:`kept` to find."""
-    without_nan = [{k: None if v != v else v for k, v in line.items()} for line in lines]
-    write_whole(path, to_json({"key": key, "lines": without_nan}))
+    """Write lines for :func:`kept` to find; what cannot be told is NaN, what diverged may be infinite."""
+    write_whole(path, json.dumps({"key": key, "lines": lines}).encode())

@@ -16,7 +16,7 @@ import pandas as pd
 
 from vedute.core.predict import Emission
 from vedute.evaluation.arms import Scaled, Scaling, scaled, score
-from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, Fold, deal, three_folds
+from vedute.evaluation.folds import Dataset, Dealing, Fold, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Projection, common_layout, side_by_side
 from vedute.evaluation.metrics import mean_error
@@ -109,7 +109,7 @@ class Sweep:
 
     def compute(self, data: Dataset) -> list[Line]:
         """One line for each point."""
-        fold, seed = dealt(data, "IID", self.repeat, self.fold), N_FOLDS * self.repeat + self.fold
+        fold, seed = dealt(data, self.repeat, self.fold, "IID", N_CENTERS), seed_of(self.repeat, self.fold)
         place = {"repeat": self.repeat, "fold": self.fold}
         lines = [_mean_alone(fold, scaling) | place for scaling in SCALINGS]
         found = cases(self.components, self.views, self.rounds)
@@ -154,7 +154,8 @@ class Walk:
 
     def compute(self, data: Dataset) -> list[Line]:
         """One line for each round, quantity and view."""
-        fold, seed = dealt(data, self.dealing, self.repeat, self.fold), N_FOLDS * self.repeat + self.fold
+        fold = dealt(data, self.repeat, self.fold, self.dealing, N_CENTERS)
+        seed = seed_of(self.repeat, self.fold)
         centers, test = scaled(fold.centers, fold.test, "per center")
         plain = Variant(self.components, rounds=self.rounds)
         variants = {NONE: plain} | {
@@ -187,12 +188,6 @@ def _scored(trail: Trail, centers: Scaled, test: Scaled, fold: Fold) -> Iterator
             found = score(trail.after(r), centers, test, fold)
             for quantity, value in (("accuracy", found.accuracy), ("test_mae", found.test_mae)):
                 yield {"round": r, "view": "", "quantity": quantity, "value": value}
-
-
-def dealt(data: Dataset, dealing: Dealing, repeat: int, fold: int) -> Fold:
-    """One fold, as every experiment has it."""
-    train, test = three_folds(data, repeat)[fold]
-    return deal(data, train, test, dealing, N_CENTERS, N_FOLDS * repeat + fold)
 
 
 def run(

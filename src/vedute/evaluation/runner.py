@@ -11,7 +11,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from vedute.evaluation.arms import Arm, scores_of_folds
-from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, Parting, deal, three_folds
+from vedute.evaluation.folds import Dataset, Dealing, Parting, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each, fold_key, keep, kept, places
 
 
@@ -55,10 +55,6 @@ class Task:
         where = f"{self.experiment}-{dealing}-{self.setting.centers}-{self.setting.part}"
         return f"{where}-r{self.repeat:03d}-f{self.fold}.json"
 
-    def key(self, data: Dataset) -> str:
-        """Changes with everything that the result depends on: the arms, the rows and the code."""
-        return fold_key(self, data)
-
 
 def run(
     experiment: Experiment,
@@ -83,7 +79,7 @@ def _tasks(experiment: Experiment, repeats: int) -> Iterator[tuple[Task, ...]]:
 def _done(source: Source, folder: Path, tasks: Sequence[Task]) -> list[Line]:
     """The lines of some tasks: as they were kept under the same key, or computed now and kept."""
     data = {task.repeat: source.draw(task.repeat) for task in tasks}
-    files = {task: (folder / task.file, task.key(data[task.repeat])) for task in tasks}
+    files = {task: (folder / task.file, fold_key(task, data[task.repeat])) for task in tasks}
     found = {task: kept(*where) for task, where in files.items()}
     lacking = [task for task, lines in found.items() if lines is None]
     for task, lines in zip(lacking, compute([(data[task.repeat], task) for task in lacking]), strict=True):
@@ -98,10 +94,8 @@ def compute(wanted: Sequence[tuple[Dataset, Task]]) -> list[list[Line]]:
         return []
     folds = []
     for data, task in wanted:
-        seed = N_FOLDS * task.repeat + task.fold
-        rows = three_folds(data, task.repeat)[task.fold]
-        setting = task.setting
-        folds.append((deal(data, *rows, setting.dealing, setting.centers, seed, setting.parting), seed))
+        setting, place = task.setting, (task.repeat, task.fold)
+        folds.append((dealt(data, *place, setting.dealing, setting.centers, setting.parting), seed_of(*place)))
     arms = wanted[0][1].setting.arms
     with threadpool_limits(1, user_api="blas"):
         scored = scores_of_folds(arms, folds)

@@ -15,7 +15,7 @@ from vedute.choice import select_components
 from vedute.core.params import Array
 from vedute.errors import ConvergenceWarning
 from vedute.evaluation.arms import ends_of
-from vedute.evaluation.folds import N_FOLDS, Dataset, Fold, deal, three_folds
+from vedute.evaluation.folds import Dataset, Fold, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Views, end_of
 from vedute.federation.model import Model
@@ -52,9 +52,7 @@ class Trial:
 
     def compute(self, data: Dataset) -> list[Line]:
         """A line for each preset and number of components."""
-        train, test = three_folds(data, self.repeat)[self.fold]
-        seed = N_FOLDS * self.repeat + self.fold
-        fold = deal(data, train, test, "IID", N_CENTERS, seed)
+        fold, seed = dealt(data, self.repeat, self.fold, "IID", N_CENTERS), seed_of(self.repeat, self.fold)
         variants = {"paper": PAPERS, "default": self.scaling}
         return [line for variant in variants.items() for line in _lines(*variant, fold, self, seed)]
 

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from vedute.core.params import Array
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.estimator import FederatedPPCA
-from vedute.evaluation.folds import N_FOLDS, Dataset, deal, three_folds
+from vedute.evaluation.folds import Dataset, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import end_of
 from vedute.evaluation.metrics import Labels
@@ -89,11 +89,10 @@ class Scene:
 
 def fit(data: Dataset, q: int, preset: str, repeat: int, fold: int) -> Scene:
     """Fit one fold of scenario G/K, and impute what its test rows lack."""
-    train, test = three_folds(data, repeat)[fold]
     numbered = replace(data, views={**data.views, _ROW: np.arange(len(data), dtype=float)[:, None]})
-    dealt = deal(numbered, train, test, "G/K", 3, N_FOLDS * repeat + fold)
-    centers, rows = _unnumbered(dealt.centers)[0], _unnumbered(dealt.test)
-    seed, (rounds, tol) = N_FOLDS * repeat + fold, end_of(preset)
+    parts, seed = dealt(numbered, repeat, fold, "G/K", 3), seed_of(repeat, fold)
+    centers, rows = _unnumbered(parts.centers)[0], _unnumbered(parts.test)
+    rounds, tol = end_of(preset)
     model = FederatedPPCA(q, rounds=rounds, preset=preset, scaling="shared-minmax", tol=tol, random_state=seed)
     with warnings.catch_warnings():
         for expected in (ConvergenceWarning, DataWarning):
@@ -108,7 +107,7 @@ def fit(data: Dataset, q: int, preset: str, repeat: int, fold: int) -> Scene:
             found.append(Imputed(view, truth, mean[view], sd[view], known, data.features(view)))
     found.sort(key=lambda one: list(data.views).index(one.view))
     first_two = {view: data.features(view)[:2] for view in data.views}
-    return Scene(model, centers, dealt.groups, tuple(found), first_two)
+    return Scene(model, centers, parts.groups, tuple(found), first_two)
 
 
 def _unnumbered(tables: Mapping[str, Mapping[str, Array]]) -> tuple[Tables, dict[str, Array]]:
