@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -44,12 +46,32 @@ def test_means_are_those_of_most_likelihood(study) -> None:
 
 def test_means_of_whole_rows_are_those_of_their_columns(study, monkeypatch: pytest.MonkeyPatch) -> None:
     fits = []
-    trained = mofa._trained
-    monkeypatch.setattr(mofa, "_trained", lambda *asked: fits.append(1) or trained(*asked))
+    trained = mofa.trained
+    monkeypatch.setattr(mofa, "trained", lambda *asked: fits.append(1) or trained(*asked))
     views, _ = study
     fitted = MOFA(2).fit({"all": views}, 0)
     np.testing.assert_allclose(fitted.emission.mu, side_by_side(views, common_layout({"all": views})).mean(0))
     assert len(fits) == 1
+
+
+def test_rows_are_placed_as_the_package_places_its_own(study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also rows without a view, where the weights' variances tell: without these the factors are off by more."""
+    centers, _ = split(*study, 3, "K", 0)
+    rng = np.random.default_rng(1)
+    few = {  # much noise and few rows: weights of which little is known
+        name: {view: rows[:8] + 0.3 * rng.standard_normal(rows[:8].shape) for view, rows in views.items()}
+        for name, views in centers.items()
+    }
+    runs = []
+    trained = mofa.trained
+    monkeypatch.setattr(mofa, "trained", lambda *asked: runs.append(trained(*asked)) or runs[-1])
+    fitted = MOFA(2).fit(few, 0)
+    own = runs[-1]["Z"].getExpectation()
+    found = np.concatenate([fitted.latent(views) for views in few.values()])
+    assert np.abs(found - own).max() < 0.002
+    sure = replace(fitted, variance=np.zeros_like(fitted.variance))
+    off = np.concatenate([sure.latent(views) for views in few.values()])
+    assert np.abs(off - own).max() > 0.05
 
 
 def test_groups_dealt_apart_from_views_do_not_mislead(study, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,7 @@ def _cell(row: int, column: str, value: object) -> Edit:
         ("subjects", _cell(7, "group2", ""), r"subjects\.csv: subject '007' has no 'group2'; fill it in"),
         ("subjects", _cell(7, "site", np.nan), r"subject '007' has no 'site'"),
         ("subjects", lambda table: table.drop(columns="site"), "has no column 'site'"),
+        ("COGN", lambda table: table.assign(id="sub-" + table["id"]), r"such as 'sub-0.*', .* like '000'"),
     ],
 )
 def test_a_folder_whose_files_are_wrong(tmp_path: Path, file: str, edit: Edit, told: str) -> None:
@@ -72,6 +73,14 @@ def test_a_study_too_small_or_of_other_groups_than_the_scenarios_deal(tmp_path: 
     folder = write_folder(tmp_path / "cnp", CNP.views)
     _edited(folder / "subjects.csv", edit)
     with pytest.raises(UserError, match=told):
+        from_folder(folder)
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_column_that_may_be_constant_in_a_fold(tmp_path: Path, others: int) -> None:
+    folder = write_folder(tmp_path / "cnp", CNP.views)
+    _edited(folder / "REST.csv", lambda table: table.assign(f1=np.where(table.index < others, table["f1"], "1")))
+    with pytest.raises(UserError, match=f"view 'REST', column 'f1': all but {others} of the subjects have the same"):
         from_folder(folder)
 
 

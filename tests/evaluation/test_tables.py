@@ -12,8 +12,9 @@ from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
+from vedute.evaluation.experiments import PAPER
 from vedute.evaluation.figures.comparison import AS_ONE, figure, styles
-from vedute.evaluation.tables import OURS, gaps, markdown, paper_table, summary
+from vedute.evaluation.tables import gaps, markdown, paper_table, summary
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -46,7 +47,7 @@ def _lines() -> pd.DataFrame:
         ("shared", 0, 0.01, 0.01, np.nan),
     ]
     found = pd.DataFrame(values, columns=["scaling", "fold", "train_mae", "test_mae", "accuracy"])
-    return found.assign(scenario="IID", centers=3, method=OURS, repeat=0)
+    return found.assign(scenario="IID", centers=3, method=PAPER, repeat=0)
 
 
 def test_summary_sets_the_paper_beside_our_paper_preset_alone() -> None:
@@ -62,7 +63,7 @@ def test_summary_sets_the_paper_beside_our_paper_preset_alone() -> None:
 
 def test_a_figure_compares_methods_and_leaves_variations_of_them_to_the_tables() -> None:
     plain = summary(_lines())
-    aside = plain.assign(method=OURS + experiments.CUT)
+    aside = plain.assign(method=PAPER + experiments.CUT)
     other = plain.assign(method="another method")
     drawn = figure(plain, "x")["png"]
     assert figure(pd.concat([plain, aside]), "x")["png"] == drawn
@@ -86,7 +87,7 @@ def test_markdown_has_a_line_for_each_row_and_no_nan() -> None:
     lines = markdown(summary(_lines(), "SD_2")).splitlines()
     assert len(lines) == 4
     assert lines[2].startswith(
-        f"| IID | 3 | {OURS} | per center | 0.0400 ± 0.0100 | 0.0320 ± 0.0024 | 0.0400 ± 0.0000 | 0.0373 ± 0.0035 |"
+        f"| IID | 3 | {PAPER} | per center | 0.0400 ± 0.0100 | 0.0320 ± 0.0024 | 0.0400 ± 0.0000 | 0.0373 ± 0.0035 |"
     )
     assert len({line.count("|") for line in lines}) == 1
     assert "nan" not in "".join(lines)

@@ -29,8 +29,8 @@ def command() -> None:
 
     Each experiment writes NAME.csv (one line for each fold), NAME.md, NAME.png and NAME.svg; NAME is that of the
     command, and ends in "-cnp" with --data and in "-study" with --study. Folds that are done are kept in DIR/folds: an
-    interrupted run continues where it stopped. Auto-encoders of one setting train on all its folds together, and are
-    kept when they are done. Ten repeats take from minutes to an hour on two cores; --repeats 1 is a quick look.
+    interrupted run continues where it stopped. Auto-encoders of one setting train five repetitions together, and are
+    kept when these are done. Ten repeats take from minutes to an hour on two cores; --repeats 1 is a quick look.
     """
 
 
@@ -96,7 +96,7 @@ def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study:
 @command.command()
 @shared_options
 def corrections(repeats: int, out: Path, jobs: int | None) -> None:
-    """Synthetic data, one scaling for all: what each correction of the default preset buys."""
+    """Synthetic data: what each correction of the default preset buys."""
     from vedute.evaluation.experiments import corrections as experiment
 
     conduct(experiment(), repeats, out, jobs)

@@ -6,7 +6,6 @@ prior draws harder, round after round. Each correction of the default preset is 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +14,10 @@ import pandas as pd
 from vedute.core.params import Spreads
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_hierarchical
-from vedute.errors import ConvergenceWarning
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.experiments import CORRECTED, DEFAULT
 from vedute.evaluation.keeping import Line, Told, counted, each, kept_or_computed, keyed
-from vedute.evaluation.methods import unit_ranges
+from vedute.evaluation.methods import quietly, unit_ranges
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
 COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100
@@ -50,8 +48,7 @@ def compute(trial: Trial) -> list[Line]:
     )  # fmt: skip
     about = {"centers": trial.centers, "case_mix": trial.case_mix, "repeat": trial.repeat}
     found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
+    with quietly():
         for name, corrections in {**CORRECTED, DEFAULT: None}.items():
             ours = FederatedPPCA(COMPONENTS, rounds=ROUNDS, scaling="declared", tol=1e-4, random_state=trial.repeat)
             if corrections is not None:

@@ -184,9 +184,11 @@ def parted(q: int, n_centers: int) -> list[Setting]:
 
 
 def corrections() -> Experiment:
-    """SD with one scaling for all: what each correction buys."""
-    arms = [Arm(name, FedMvPPCA(5, "paper", corrections=added)) for name, added in CORRECTED.items()]
-    arms += [Arm(DEFAULT, FedMvPPCA(5)), Arm(YARDSTICK, PCA(5), "shared", "whole")]
+    """SD: what each correction buys."""
+    methods = {name: FedMvPPCA(5, "paper", corrections=added) for name, added in CORRECTED.items()}
+    methods[DEFAULT] = FedMvPPCA(5)
+    arms = [Arm(name, method, scaling) for scaling in SWEPT for name, method in methods.items()]
+    arms.append(Arm(YARDSTICK, PCA(5), "shared", "whole"))
     blocks = [Setting(dealing, n, tuple(arms)) for dealing, n in SCENARIOS if n > 1]
     return Experiment("corrections", "SD", SyntheticStudy(), tuple(blocks))
 

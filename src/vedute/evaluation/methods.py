@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -150,11 +151,18 @@ class DPFedMvPPCA:
 
 
 def _fitted(estimator: Any, centers: Centers, ranges: Ranges | None = None) -> Model:
-    with warnings.catch_warnings():
-        for expected in (ConvergenceWarning, DataWarning):  # rounds and rows are those of the protocol
-            warnings.simplefilter("ignore", expected)
+    with quietly():
         found: Model = estimator.fit(centers, ranges=ranges).model_
     return found
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the warnings that a fit has for its user: rounds, rows and delta are those of the protocol."""
+    with warnings.catch_warnings():
+        for expected in (ConvergenceWarning, DataWarning):
+            warnings.simplefilter("ignore", expected)
+        yield
 
 
 def unit_ranges(centers: Centers) -> Ranges:

@@ -14,11 +14,14 @@ Labels = NDArray[Any]
 
 
 def mean_absolute_error(fitted: Fitted, views: Views) -> float:
-    """Mean distance of observed entries to their reconstruction, over all views together, in the units given."""
+    """Mean distance of observed entries to their reconstruction, over all views together, in the units given.
+
+    A reconstruction that is no number makes it NaN: what a method cannot tell must not count as a missing cell.
+    """
     known = {name: rows for name, rows in views.items() if name in fitted.views}
     seen = fitted.reconstruct(known)
-    gaps = np.concatenate([np.abs(rows - seen[name]).ravel() for name, rows in known.items()])
-    return float(np.nanmean(gaps))
+    gaps = np.concatenate([np.abs(rows - seen[name])[~np.isnan(rows)] for name, rows in known.items()])
+    return float(gaps.mean())
 
 
 def mean_error(fitted: Fitted, tables: Centers) -> float:

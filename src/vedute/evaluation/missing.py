@@ -7,7 +7,6 @@ coefficients travel, and the predictions are averaged. Ridge on pooled rows and 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +17,21 @@ import numpy as np
 import pandas as pd
 
 from vedute.core.params import Array
-from vedute.core.predict import posterior, predicted
 from vedute.core.streams import stream
 from vedute.data.scenarios import split
-from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.baselines.mofa import MOFA
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
-from vedute.evaluation.methods import Views, end_of, side_by_side
+from vedute.evaluation.methods import Views, end_of, quietly
 
 LEVEL = 0.90
 N_CENTERS = 6
 FEW = (1, 2, 3)  # components to try besides the number of the tables
-NONE = float("nan")
+UNTOLD = float("nan")
 ALPHAS = tuple(np.logspace(-2.0, 5.0, 15))
 OURS, MEAN = "Fed-mv-PPCA", "mean of the others"
-HOLDERS, BY_HIDING = f"{OURS}, holders alone", ", q chosen by hiding"
+GLOBAL, HOLDERS, BY_HIDING = f"{OURS}, global parameters", f"{OURS}, holders alone", ", q chosen by hiding"
 CHOSEN, CHOSEN_HOLDERS = OURS + BY_HIDING, HOLDERS + BY_HIDING
 MOFAS, MOFA_HOLDERS = "MOFA, pooled rows", "MOFA, pooled rows of holders"
 Predict = Callable[["Hidden", int, int], tuple[Array, Array | None]]  # values and sds, from components and a seed
@@ -110,14 +107,19 @@ def by_mofa_of_holders(hidden: Hidden, q: int, seed: int) -> tuple[Array, None]:
 
 
 def _by_factors(centers: Mapping[str, Views], hidden: Hidden, q: int, seed: int) -> Array:
-    fitted = MOFA(q).fit(centers, seed).emission
-    rows = np.concatenate([side_by_side(hidden.centers[name], fitted.layout) for name in hidden.lacking])
-    return predicted(fitted, posterior(fitted, rows))[:, fitted.layout.slices[hidden.view]]
+    fitted = MOFA(q).fit(centers, seed)
+    whole = np.concatenate([fitted.everything(hidden.centers[name]) for name in hidden.lacking])
+    return whole[:, fitted.emission.layout.slices[hidden.view]]
 
 
 def by_ours(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
     """Imputed values and their sd; each lacking center took part with the views that it has."""
     return _imputed(_fitted(hidden.centers, q, seed), hidden, known=True)
+
+
+def by_global(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
+    """The same fit, but rows placed as if their center had not taken part."""
+    return _imputed(_fitted(hidden.centers, q, seed), hidden, known=False)
 
 
 def by_holders(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
@@ -130,10 +132,8 @@ def by_holders(hidden: Hidden, q: int, seed: int) -> tuple[Array, Array]:
 
 
 def _fitted(centers: Mapping[str, Views], q: int, seed: int) -> FederatedPPCA:
-    with warnings.catch_warnings():
-        for expected in (ConvergenceWarning, DataWarning):
-            warnings.simplefilter("ignore", expected)
-        rounds, tol = end_of("default")
+    rounds, tol = end_of("default")
+    with quietly():
         return FederatedPPCA(q, rounds=rounds, scaling=None, tol=tol, random_state=seed).fit(centers)
 
 
@@ -182,11 +182,12 @@ class Task:
         found: list[tuple[str, float, Array, Array | None]] = [(OURS, q, *guess) for q, guess in ours.items()]
         found += [
             (CHOSEN, best, *ours[best]),
+            (GLOBAL, self.components, *by_global(hidden, self.components, seed)),
             (HOLDERS, self.components, *by_holders(hidden, self.components, seed)),
             (CHOSEN_HOLDERS, held, *by_holders(hidden, held, seed)),
-            (MEAN, NONE, np.zeros_like(hidden.truth), None),  # 0 in these units
-            ("ridge, each center alone", NONE, by_ridge(hidden), None),
-            ("ridge, pooled rows", NONE, by_pooled_ridge(hidden), None),
+            (MEAN, UNTOLD, np.zeros_like(hidden.truth), None),  # 0 in these units
+            ("ridge, each center alone", UNTOLD, by_ridge(hidden), None),
+            ("ridge, pooled rows", UNTOLD, by_pooled_ridge(hidden), None),
             (MOFAS, self.components, *by_mofa(hidden, self.components, seed)),
             (MOFAS + BY_HIDING, mofa, *by_mofa(hidden, mofa, seed)),
             (MOFA_HOLDERS + BY_HIDING, mofa_held, *by_mofa_of_holders(hidden, mofa_held, seed)),
@@ -198,7 +199,7 @@ class Task:
 def _judged(truth: Array, guess: Array, sd: Array | None) -> Line:
     """Mean error; the share of the squared distance to the holders' mean that is explained; coverage."""
     gaps = np.abs(truth - guess)
-    inside = NONE if sd is None else float(np.mean(gaps <= NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd))
+    inside = UNTOLD if sd is None else float(np.mean(gaps <= NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd))
     explained = float(1.0 - (gaps**2).sum() / (truth**2).sum())
     return {"mae": float(gaps.mean()), "explained": explained, "coverage": inside}
 
@@ -229,7 +230,7 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(row: Mapping[Hashable, Any]) -> str:
-    return f"{row['method']}, q = {row['q']:.0f}" if row["method"] in (OURS, HOLDERS) else str(row["method"])
+    return f"{row['method']}, q = {row['q']:.0f}" if row["method"] in (OURS, GLOBAL, HOLDERS) else str(row["method"])
 
 
 def markdown(table: pd.DataFrame) -> str:

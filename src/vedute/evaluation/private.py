@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,9 +9,9 @@ from vedute.core.layout import Layout
 from vedute.core.params import GlobalPrior
 from vedute.core.predict import global_emission
 from vedute.data.ranges import named_ranges
-from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning
+from vedute.errors import BreakdownError
 from vedute.evaluation.arms import Scaling
-from vedute.evaluation.methods import ROUNDS, Centers, Projection, end_of
+from vedute.evaluation.methods import ROUNDS, Centers, Projection, end_of, quietly
 from vedute.federation.fitting import conclude, prepare, run
 from vedute.federation.loop import Progress
 from vedute.federation.private import Ledgers, described, fit_privately
@@ -84,9 +83,7 @@ class Variant:
         settings, rows = self.settings(seed), open_rows(centers)
         found = Trail(rows.layout)
         units = {name: [(0.0, 1.0)] * size for name, size in zip(rows.layout.names, rows.layout.sizes, strict=True)}
-        with warnings.catch_warnings():
-            for expected in (ConvergenceWarning, DataWarning):  # rounds, rows and delta are those of the protocol
-                warnings.simplefilter("ignore", expected)
+        with quietly():
             if self.policy is None:
                 source = open_source(centers, settings)
                 ready = prepare(source.layout, source.read, settings)

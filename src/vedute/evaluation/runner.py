@@ -11,8 +11,11 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from vedute.evaluation.arms import Arm, scores_of_folds
-from vedute.evaluation.folds import Dataset, Dealing, Parting, dealt, seed_of
+from vedute.evaluation.baselines.autoencoders import device
+from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, Parting, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each, fold_key, keep, kept, places
+
+STACK = 5  # repetitions that train together: more gain little, and what is interrupted is lost
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Setting:
     centers: int  # 0: as many as there are sites
     arms: tuple[Arm, ...]
     part: str = "ours"  # what its finished folds are filed under
-    stacked: bool = False  # compute all folds at once, for methods that gain by it
+    stacked: bool = False  # compute many folds at once, for methods that gain by it
     parting: Parting | None = None  # of the test rows, if not as the dealing of the train rows asks
 
 
@@ -55,6 +58,10 @@ class Task:
         where = f"{self.experiment}-{dealing}-{self.setting.centers}-{self.setting.part}"
         return f"{where}-r{self.repeat:03d}-f{self.fold}.json"
 
+    def key(self, data: Dataset) -> str:
+        """Changes with all that its result depends on; what trains on another device gives other last digits."""
+        return fold_key((self, device()) if self.setting.stacked else self, data)
+
 
 def run(
     experiment: Experiment,
@@ -70,16 +77,17 @@ def run(
 
 
 def _tasks(experiment: Experiment, repeats: int) -> Iterator[tuple[Task, ...]]:
-    """Tasks that are computed together: all of a stacked setting, else one by one."""
+    """Tasks that are computed together: some repetitions of a stacked setting, else one by one."""
     for setting in experiment.settings:
         own = [Task(experiment.name, setting, *place) for place in places(repeats)]
-        yield from [tuple(own)] if setting.stacked else [(task,) for task in own]
+        size = STACK * N_FOLDS if setting.stacked else 1
+        yield from (tuple(own[i : i + size]) for i in range(0, len(own), size))
 
 
 def _done(source: Source, folder: Path, tasks: Sequence[Task]) -> list[Line]:
     """The lines of some tasks: as they were kept under the same key, or computed now and kept."""
     data = {task.repeat: source.draw(task.repeat) for task in tasks}
-    files = {task: (folder / task.file, fold_key(task, data[task.repeat])) for task in tasks}
+    files = {task: (folder / task.file, task.key(data[task.repeat])) for task in tasks}
     found = {task: kept(*where) for task, where in files.items()}
     lacking = [task for task, lines in found.items() if lines is None]
     for task, lines in zip(lacking, compute([(data[task.repeat], task) for task in lacking]), strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,11 +12,10 @@ import pandas as pd
 
 from vedute.choice import select_components
 from vedute.core.params import Array
-from vedute.errors import ConvergenceWarning
 from vedute.evaluation.arms import ends_of
 from vedute.evaluation.folds import Dataset, Fold, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
-from vedute.evaluation.methods import Views, end_of
+from vedute.evaluation.methods import Views, end_of, quietly
 from vedute.federation.model import Model
 
 Ends = Mapping[str, tuple[Array, Array]]
@@ -26,12 +24,13 @@ PAPERS = "center-minmax"
 ABOUT = (
     "Scenario IID, 3 centers. 'step' is the difference of WAIC to one component fewer, over its standard error by the "
     "paper's formula, with a plus under the root where it has a minus; 'paired' takes the difference on each fold, "
-    "which both share, first; 'recommended' counts the folds in which a number is the least within two standard errors "
-    "of the best. WAIC cannot be compared with the paper's: ours is a sum over all centers in the units of the data, "
-    "the paper's is in scaled units and looks like a mean over centers; ours draws parameters from the posterior of "
-    "each center, from what the paper draws it does not say. Standard errors are over folds, which share rows (on a "
-    "data set all of them the same subjects): they are too small, for the paper as for us. Errors of the paper preset "
-    "are in units of each center and of the test rows, those of the default preset in units of all train rows."
+    "which both share, first; 'recommended' counts the folds, of those in which a number could be fitted, in which it "
+    "is the least within two standard errors of the best. WAIC cannot be compared with the paper's: ours is a sum over "
+    "all centers in the units of the data, the paper's is in scaled units and looks like a mean over centers; ours "
+    "draws parameters from the posterior of each center, from what the paper draws it does not say. Standard errors "
+    "are over folds, which share rows (on a data set all of them the same subjects): they are too small, for the paper "
+    "as for us. Errors of the paper preset are in units of each center and of the test rows, those of the default "
+    "preset in units of all train rows."
 )
 
 
@@ -48,7 +47,8 @@ class Trial:
     @property
     def file(self) -> str:
         """Where its result is kept."""
-        return f"{self.name}-{self.components[0]}-{self.components[-1]}-r{self.repeat:03d}-f{self.fold}.json"
+        tried = "-".join(map(str, self.components))
+        return f"{self.name}-{tried}-r{self.repeat:03d}-f{self.fold}.json"
 
     def compute(self, data: Dataset) -> list[Line]:
         """A line for each preset and number of components."""
@@ -74,8 +74,7 @@ def run(
 
 
 def _lines(preset: str, scaling: str, fold: Fold, trial: Trial, seed: int) -> list[Line]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of rounds is part of the protocol
+    with quietly():
         rounds, tol = end_of(preset)
         found = select_components(
             fold.centers,
@@ -121,21 +120,26 @@ def summary(lines: pd.DataFrame, paper: str = "SD") -> pd.DataFrame:
     """
     grouped = lines.groupby(["preset", "components"], sort=False)
     found = grouped[["waic", "train_mae", "test_mae"]].mean().join(grouped["recommended"].sum())
+    found["folds"] = grouped.size()
     spread = grouped["waic"].var() / grouped.size()
-    step = found["waic"].groupby("preset", sort=False).diff()
-    both = spread + spread.groupby("preset", sort=False).shift()
-    found["waic_step"] = step / np.sqrt(both)
-    found["waic_paired"] = _paired(lines)
+    own = found.index.to_frame()
+    fewer = pd.MultiIndex.from_arrays([own["preset"], own["components"] - 1])
+    step = found["waic"].to_numpy() - found["waic"].reindex(fewer).to_numpy()
+    found["waic_step"] = step / np.sqrt(spread.to_numpy() + spread.reindex(fewer).to_numpy())
+    paired = _paired(lines)
+    found["waic_paired"] = [paired.at[preset, q] for preset, q in found.index]
     with files("vedute.evaluation").joinpath("paper_latent_space.csv").open(encoding="utf-8") as file:
         whole = pd.read_csv(file).assign(preset="paper")
     printed = whole[whole["data"] == paper].drop(columns="data")
     return found.reset_index().merge(printed, on=["preset", "components"], how="left", suffixes=("", "_paper"))
 
 
-def _paired(lines: pd.DataFrame) -> pd.Series[float]:
-    """Mean step of WAIC on the same fold over its standard error, by preset and number of components."""
-    steps = lines.sort_values("components").groupby(["preset", "repeat", "fold"])["waic"].diff()
-    grouped = lines.assign(step=steps).groupby(["preset", "components"], sort=False)["step"]
+def _paired(lines: pd.DataFrame) -> pd.DataFrame:
+    """Mean step of WAIC, from one component fewer on the same fold, over its standard error: presets by numbers."""
+    wide = lines.pivot(index=["preset", "repeat", "fold"], columns="components", values="waic")
+    tried = [int(q) for q in lines["components"].unique()]
+    steps = pd.DataFrame({q: wide[q] - wide[q - 1] if q - 1 in wide else np.nan for q in tried}, wide.index)
+    grouped = steps.groupby("preset")
     return grouped.mean() / grouped.sem()
 
 
@@ -157,7 +161,8 @@ def markdown(table: pd.DataFrame) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in table.to_dict("records"):
         cells = [str(row["preset"]), str(row["components"]), f"{row['waic']:.0f}", _cell(row["waic_paper"], ".0f")]
-        cells += [_cell(row["waic_step"], "+.1f"), _cell(row["waic_paired"], "+.1f"), str(row["recommended"])]
+        cells += [_cell(row["waic_step"], "+.1f"), _cell(row["waic_paired"], "+.1f")]
+        cells.append(f"{row['recommended']} of {row['folds']}")
         for metric in ("train_mae", "test_mae"):
             cells += [f"{row[metric]:.4f}", _cell(row[f"{metric}_paper"], ".4f")]
         lines.append("| " + " | ".join(cells) + " |")

@@ -27,6 +27,7 @@ OBSERVED = (
     "rows learn from those; no center alone is fitted, because some have none."
 )
 GROUP_NEEDS, SITE_NEEDS = 18, 6  # subjects: for six centers in three folds; for one center in three folds
+VARYING = 6  # subjects at least who differ from the most frequent value of a column, or folds may not see it vary
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,8 @@ def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str, path: Path
 
 def _check_size(data: Dataset, q: int, path: Path) -> None:
     """Refuse beforehand what would fail after hours: the scenarios deal two groups to six centers, in three folds."""
-    names, counts = np.unique(data.groups, return_counts=True)
-    told = ", ".join(f"{name} {n}" for name, n in zip(names, counts, strict=True))
-    if len(names) != 2:
-        raise UserError(
-            f"{path}: the subjects with every cell are of {len(names)} groups ({told}); the scenarios need two. Leave "
-            "out the subjects of others, or give these two a group each"
-        )
-    if counts.min() < GROUP_NEEDS:
-        raise UserError(f"{path}: a group needs {GROUP_NEEDS} subjects with every cell; there are {told}")
-    if len(data) < 9 * (q + 1):  # six centers of two thirds of the rows, each with more rows than components
+    _check_groups(data, path, " with every cell")
+    if len(data) < 9 * (q + 1):  # six even centers of two thirds of the rows, each with more rows than components
         raise UserError(
             f"{path}: {len(data)} subjects with every cell are too few for {q} components in six centers; "
             f"{9 * (q + 1)} are needed, or fewer components"
@@ -110,6 +103,33 @@ def _check_size(data: Dataset, q: int, path: Path) -> None:
                 f"{path}: center {str(site)!r} has {n} of the subjects with every cell; {SITE_NEEDS} are needed for "
                 "three folds. Merge small centers, or give all subjects the same one"
             )
+    _check_columns(data, path)
+
+
+def _check_groups(data: Dataset, path: Path, which: str = "") -> None:
+    """Two groups, each large enough to be dealt."""
+    names, counts = np.unique(data.groups, return_counts=True)
+    told = ", ".join(f"{name} {n}" for name, n in zip(names, counts, strict=True))
+    if len(names) != 2:
+        raise UserError(
+            f"{path}: the subjects{which} are of {len(names)} groups ({told}); the scenarios need two. Leave out the "
+            "subjects of others, or give these two a group each"
+        )
+    if counts.min() < GROUP_NEEDS:
+        raise UserError(f"{path}: a group needs {GROUP_NEEDS} subjects{which}; there are {told}")
+
+
+def _check_columns(data: Dataset, path: Path) -> None:
+    """Every column must vary in each fold too: a value that all but a few share may be all that one holds."""
+    for view, rows in data.views.items():
+        for name, values in zip(data.features(view), rows.T, strict=True):
+            _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+            other = int(counts.sum() - counts.max(initial=0))
+            if other < VARYING:
+                raise UserError(
+                    f"{path}: view {view!r}, column {name!r}: all but {other} of the subjects have the same value, so "
+                    "that it may be constant in a fold; leave the column out"
+                )
 
 
 def adni(given: Given, *, rivals: bool = True) -> Experiment:
@@ -123,6 +143,8 @@ def adni(given: Given, *, rivals: bool = True) -> Experiment:
 def heart4(folder: Path, *, rivals: bool = True) -> Experiment:
     """Random centers and the four true hospitals, whose patients and missing cells differ widely."""
     data = read_folder(folder, HEART4)
+    _check_groups(data, folder)
+    _check_columns(data, folder)
     remarks = (OBSERVED.format(all=len(data)),)
     return study(HEART4.name, HEART4.name, data, HEART4.n_components, rivals=rivals, remarks=remarks)
 
@@ -134,7 +156,15 @@ def read_folder(folder: Path, about: OpenData) -> Dataset:
     subjects = _csv(folder / "subjects.csv", about)
     for column in (about.group, about.site):
         _check_labels(folder / "subjects.csv", column, subjects)
-    views = {name: _numbers(folder / f"{name}.csv", about).reindex(subjects.index) for name in about.views}
+    views = {}
+    for name in about.views:
+        table = _numbers(folder / f"{name}.csv", about)
+        if not table.index.isin(subjects.index).any():
+            raise UserError(
+                f"{folder / f'{name}.csv'}: none of its subjects, such as {table.index[0]!r}, is in subjects.csv, where "
+                f"ids are like {subjects.index[0]!r}; write ids alike in both"
+            )
+        views[name] = table.reindex(subjects.index)
     seen = pd.concat(list(views.values()), axis=1).notna().any(axis=1).to_numpy()
     return Dataset(
         {name: table.to_numpy(dtype=float)[seen] for name, table in views.items()},

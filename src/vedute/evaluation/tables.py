@@ -7,17 +7,14 @@ from importlib.resources import files
 import pandas as pd
 
 from vedute.errors import UserError
+from vedute.evaluation.experiments import MCVAE, PAPER, PRIVATE, UNTUNED, VAE
 
 METRICS = {"train_mae": "MAE train", "test_mae": "MAE test", "accuracy": "accuracy"}
 KEY = ["scenario", "centers", "method", "scaling"]
-OURS = "Fed-mv-PPCA, paper preset"
 PRINTED = {
-    OURS: "Fed-mv-PPCA",
-    "DP-Fed-mv-PPCA, paper preset": "DP-Fed-mv-PPCA",
-    "VAE": "VAE",
-    "VAE, untuned": "VAE",
-    "mc-VAE": "mc-VAE",
-    "mc-VAE, untuned": "mc-VAE",
+    PAPER: "Fed-mv-PPCA",
+    PRIVATE: "DP-Fed-mv-PPCA",
+    **{name + how: name for name in (VAE, MCVAE) for how in ("", UNTUNED)},
 }  # our names of what the paper prints; it scales each center by itself
 
 
@@ -35,9 +32,16 @@ def paper_table(name: str) -> pd.DataFrame:
 
 
 def summary(lines: pd.DataFrame, paper: str | None = None) -> pd.DataFrame:
-    """Mean and standard deviation over all folds, and what the paper prints beside rows that are scaled as there."""
-    grouped = lines.groupby(KEY, sort=False)[list(METRICS)]
-    found = grouped.mean().join(grouped.std(ddof=0).add_suffix("_sd")).join(grouped.size().rename("folds"))
+    """Mean and standard deviation over all folds, and what the paper prints beside rows that are scaled as there.
+
+    A fold whose error is no number makes the mean NaN; an accuracy can be unknown, where all rows are of one group.
+    """
+    grouped = lines.groupby(KEY, sort=False)
+    scores = grouped[list(METRICS)]
+    means = scores.mean()
+    for metric in ("train_mae", "test_mae"):
+        means[metric] = grouped[metric].agg(lambda errors: errors.mean(skipna=False))
+    found = means.join(scores.std(ddof=0).add_suffix("_sd")).join(grouped.size().rename("folds"))
     found = found.reset_index()
     if paper is None:
         return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -83,6 +85,11 @@ class Encoded:
         return values @ self.weights[k, f"{name} weight"] + self.weights[k, f"{name} bias"]
 
 
+def device() -> str:
+    """What they are trained on."""
+    return str(_trainer().DEVICE)
+
+
 def fit_together(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
     """Fits of several methods, centers and seeds: those of one shape and as many steps are trained as one stack."""
     stacks: dict[object, list[int]] = {}
@@ -96,11 +103,14 @@ def fit_together(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Enc
     return [found[i] for i in range(len(wanted))]
 
 
-def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
+def _trainer() -> ModuleType:
     try:
-        from vedute.evaluation.baselines.stacked import train
+        return import_module("vedute.evaluation.baselines.stacked")
     except ModuleNotFoundError as error:
         raise UserError(f"auto-encoders need {error.name}: pip install 'vedute[baselines]'") from None
+
+
+def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
     first, centers, _ = wanted[0]
     layout = common_layout(centers)
     shape = first.shape(layout)
@@ -109,7 +119,10 @@ def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
         for method, own, seed in wanted
     ]
     _check(layout, shape, jobs)
-    return [Encoded(layout, shape, weights) for weights in train(shape, jobs, first.schedule)]
+    found = _trainer().train(shape, jobs, first.schedule)
+    if not all(np.isfinite(weight).all() for weights in found for weight in weights.values()):
+        raise UserError(f"an auto-encoder diverged at learning rate {first.schedule.rate:g}; take a smaller one")
+    return [Encoded(layout, shape, weights) for weights in found]
 
 
 def _check(layout: Layout, shape: Shape, jobs: Sequence[Job]) -> None:

@@ -5,17 +5,55 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from vedute.core.layout import Layout
 from vedute.core.params import Array
-from vedute.core.predict import Emission
+from vedute.core.predict import Emission, patterns
 from vedute.errors import UserError
-from vedute.evaluation.methods import Centers, Projection, common_layout, side_by_side
+from vedute.evaluation.methods import Centers, Views, common_layout, side_by_side
 
 ITERATIONS = 500
 REFITS, MOVED = 3, 0.05  # at most so many; while the means move further than this, in units of their views
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Factors of rows as the package itself finds those of the rows that it has seen.
+
+    It knows how unsure each weight is (``variance``), so that factors of rows with few cells are drawn towards 0.
+    """
+
+    emission: Emission
+    variance: Array  # (d, q) of the weights
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views that it knows."""
+        return self.emission.layout.names
+
+    def latent(self, views: Views) -> Array:
+        """Expected factors: where the package's updates of one factor after the other come to rest."""
+        fitted = self.emission
+        rows = side_by_side(views, fitted.layout)
+        masks, pattern = patterns(~np.isnan(rows))
+        weighted = fitted.W / fitted.noise[:, None]
+        second = fitted.W[:, :, None] * weighted[:, None, :]
+        second += (self.variance / fitted.noise[:, None])[:, :, None] * np.eye(fitted.q)  # E[w w'] over the noise
+        precision = np.einsum("pd,dij->pij", masks, second) + np.eye(fitted.q)
+        pulled = np.where(np.isnan(rows), 0.0, rows - fitted.mu) @ weighted
+        return np.asarray(np.linalg.solve(precision[pattern], pulled[:, :, None])[:, :, 0])
+
+    def reconstruct(self, views: Views) -> dict[str, Array]:
+        """Expected values of the given views."""
+        whole = self.everything(views)
+        return {name: whole[:, self.emission.layout.slices[name]] for name in views}
+
+    def everything(self, views: Views) -> Array:
+        """Expected values of all views side by side, from those that are given."""
+        return np.asarray(self.emission.mu + self.latent(views) @ self.emission.W.T)
 
 
 @dataclass(frozen=True)
@@ -30,8 +68,8 @@ class MOFA:
 
     n_components: int
 
-    def fit(self, centers: Centers, seed: int) -> Projection:
-        """Variational inference; rows are then placed by the expected weights and precisions."""
+    def fit(self, centers: Centers, seed: int) -> Factors:
+        """Variational inference; rows are then placed as the package places its own."""
         layout = common_layout(centers)
         rows = np.concatenate([side_by_side(views, layout) for views in centers.values()])
         mean = np.nanmean(rows, axis=0)
@@ -40,13 +78,13 @@ class MOFA:
         for columns in layout.slices.values():
             unit[columns] = np.sqrt(variance[columns].mean())
         for _ in range(1 + REFITS):
-            W, precision = _trained(layout, (rows - mean) / unit, self.n_components, seed)
+            W, variance, precision = _weights(trained(layout, (rows - mean) / unit, self.n_components, seed))
             noise = unit**2 / precision
             found = Emission(layout, mean, W * unit[:, None], noise, np.zeros(self.n_components), 1.0)
             mean = _most_likely(found, rows)
             if np.abs((mean - found.mu) / unit).max() <= MOVED:
                 break
-        return Projection(found)
+        return Factors(found, variance * unit[:, None] ** 2)
 
 
 def _most_likely(emission: Emission, rows: Array) -> Array:
@@ -65,8 +103,8 @@ def _most_likely(emission: Emission, rows: Array) -> Array:
     return np.linalg.solve(precision, weighted)
 
 
-def _trained(layout: Layout, rows: Array, q: int, seed: int) -> tuple[Array, Array]:
-    """Expected weights, and precisions of the noise; what the package says on the way is kept back."""
+def trained(layout: Layout, rows: Array, q: int, seed: int) -> Any:
+    """The package's own nodes after its run; what it says on the way is kept back."""
     try:
         from mofapy2.run.entry_point import entry_point
     except ModuleNotFoundError as error:
@@ -82,6 +120,12 @@ def _trained(layout: Layout, rows: Array, q: int, seed: int) -> tuple[Array, Arr
         entry.set_train_options(iter=ITERATIONS, convergence_mode="fast", dropR2=None, seed=seed, quiet=True)
         entry.build()
         entry.run()
-    nodes = entry.model.nodes
-    precision = [tau[0] for tau in nodes["Tau"].getExpectation()]  # the same in each row
-    return np.concatenate(nodes["W"].getExpectation()), np.concatenate(precision)
+    return entry.model.nodes
+
+
+def _weights(nodes: Any) -> tuple[Array, Array, Array]:
+    """Expected weights, their variances, and precisions of the noise."""
+    weights = nodes["W"].getExpectations()
+    W, second = (np.concatenate([view[moment] for view in weights]) for moment in ("E", "E2"))
+    precision = np.concatenate([tau[0] for tau in nodes["Tau"].getExpectation()])  # the same in each row
+    return W, np.maximum(second - W**2, 0.0), precision

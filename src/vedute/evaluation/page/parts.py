@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from vedute.evaluation.tables import OURS
+from vedute.evaluation.experiments import PAPER
 
 
 def rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -81,7 +81,7 @@ def filled(text: str) -> str:
 
 def accuracies(table: pd.DataFrame, paper: str = "the paper") -> str:
     """Accuracy of the paper preset beside the paper's, by the scaling of the test rows."""
-    chosen = table[(table["method"] == OURS) & table["scenario"].isin(["IID", "G", "K", "G/K"])]
+    chosen = table[(table["method"] == PAPER) & table["scenario"].isin(["IID", "G", "K", "G/K"])]
     body = []
     for (scenario, n), part in chosen.groupby(["scenario", "centers"], sort=False):
         own = part.set_index("scaling")
