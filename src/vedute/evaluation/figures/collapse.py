@@ -27,10 +27,14 @@ def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
                     middle = part[part["method"] == method].groupby("round")["ratio"].median()
                     axes.loglog(middle.index, middle, color=colour, marker="o", markersize=3, label=method)
                 axes.axhline(1.0, color="0.3", linestyle=":", linewidth=1.0)
-                if part["ratio"].min() < LOST:
+                if parameter == "W" and part["ratio"].min() < LOST:
                     axes.axhspan(0.0, LOST, color="#f5e6d3", zorder=0, label="lost: on its floor")
                 tidy(axes)
             own[-1].set_xlabel("round")
+        medians = (
+            lines[lines["parameter"] == "mu"].groupby(["method", "centers", "case_mix", "round"])["ratio"].median()
+        )
+        panels[0, 0].set_ylim(0.8 * medians.min(), 1.25 * medians.max())
         for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
             axes.set_ylabel(f"{sign}, found / true")
         drawn.suptitle(title, parse_math=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from vedute.core.params import Array
 from vedute.evaluation.experiments import ASIDE, DEFAULT, OWN, PAPER, PRIVATE, UNTUNED, YARDSTICK
 from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+OWN_SCALING = "each center scaled by itself"
 AS_ONE = " (test rows scaled as one)"
 FIXED = {PAPER: COLOURS[0], PRIVATE: COLOURS[1], DEFAULT: COLOURS[2], YARDSTICK: COLOURS[3]}  # in all figures
 MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
@@ -30,7 +32,7 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     as_one = table["scaling"].str.endswith("as one")
     table = table.assign(label=table["method"].where(~as_one, table["method"] + AS_ONE))
     looks, shared = styles(table["label"]), table["scaling"] == "shared"
-    columns = {"each center scaled by itself": table[~shared], "one scaling for all": table[shared]}
+    columns = {OWN_SCALING: table[~shared], "one scaling for all": table[shared]}
     columns = {name: rows for name, rows in columns.items() if len(rows)}
     with canvas(10.5, 8.5 * len(columns)) as drawn:
         panels = drawn.subplots(len(METRICS), len(columns), squeeze=False)
@@ -40,11 +42,23 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
                 _panel(axes, rows, metric, looks)
                 axes.set_ylabel(label)
             own[-1].set_xlabel("scenario, number of centers")
+            if name == OWN_SCALING:  # auto-encoders lie far above the others there
+                for axes in own[:2]:
+                    axes.set_yscale("log")
+                    axes.yaxis.set_major_formatter("{x:g}")
+                    axes.yaxis.set_minor_formatter("{x:g}")
+                    axes.tick_params(axis="y", which="minor", labelsize=7)
         drawn.suptitle(title, parse_math=False)
         drawn.legend(
             handles=_legend(panels[0], looks), loc="outside lower center", ncols=2 * len(columns), frameon=False
         )
         return files(drawn)
+
+
+def reach(rows: pd.DataFrame, metric: str) -> tuple[Array, Array]:
+    """One standard deviation down and up; no accuracy is above 1."""
+    sd = rows[f"{metric}_sd"].to_numpy(dtype=float)
+    return sd, np.minimum(sd, 1.0 - rows[metric].to_numpy(dtype=float)) if metric == "accuracy" else sd
 
 
 def styles(labels: Iterable[str]) -> Styles:
@@ -87,8 +101,9 @@ def _panel(axes: Axes, table: pd.DataFrame, metric: str, looks: Styles) -> None:
         rows = table[table["label"] == label]
         where = [places.index(place) for place in zip(rows["scenario"], rows["centers"], strict=True)]
         x = np.array(where) - 0.4 + step * (i + 0.5)
+        bars = reach(rows, metric)
         axes.errorbar(
-            x, rows[metric], yerr=rows[f"{metric}_sd"], color=colour, marker=marker, markersize=4, linestyle="none",
+            x, rows[metric], yerr=bars, color=colour, marker=marker, markersize=4, linestyle="none",
             capsize=2, label=label,
         )  # fmt: skip
         paper = f"{metric}_paper"

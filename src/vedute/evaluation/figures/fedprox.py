@@ -8,7 +8,7 @@ import pandas as pd
 
 from vedute.evaluation.experiments import DEFAULT, LAMBDAS, MCVAE, PAPER, TWO_LAYERS, VAE
 from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
-from vedute.evaluation.figures.comparison import METRICS
+from vedute.evaluation.figures.comparison import METRICS, reach
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,13 +42,13 @@ def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:
         rows = table[(table["scaling"] == scaling) & table["method"].isin(methods)]
         if scaling == "shared":
             rows = rows[rows["method"] != PAPER]  # ours as it is meant to be used with each scaling
-        x = rows["method"].map(methods)
+        x = rows["method"].map(methods) + (0.12 if scaling == "shared" else -0.12)
         label = (
             "each center scaled by itself (ours: paper preset)"
             if scaling == "per center"
             else "one scaling for all (ours: default preset)"
         )
-        axes.errorbar(x, rows[metric], yerr=rows[f"{metric}_sd"], color=colour, marker="o", linestyle="none", capsize=2,
+        axes.errorbar(x, rows[metric], yerr=reach(rows, metric), color=colour, marker="o", linestyle="none", capsize=2,
                       label=label)  # fmt: skip
         if f"{metric}_paper" in rows and scaling == "per center":
             axes.plot(x, rows[f"{metric}_paper"], color=colour, marker="o", markersize=9, fillstyle="none",

@@ -8,8 +8,8 @@ from vedute.evaluation.figures.canvas import canvas, files, tidy
 from vedute.evaluation.missing import LEVEL, MEAN
 
 COLOURS = (
-    "#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#000000", "#882255", "#e69f00", "#d55e00", "#009e73",
-    "#66c2a5", "#999933",
+    "#56b4e9", "#3a9bd9", "#0072b2", "#004d80", "#cc79a7", "#999999", "#000000", "#882255", "#e69f00", "#d55e00",
+    "#009e73", "#66c2a5", "#999933",
 )  # ours with q fixed in blues  # fmt: skip
 
 

@@ -48,7 +48,10 @@ def sweeps(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, by
         panels[0, 0].set_ylim(max(0.0, low), 1.0 + 0.25 * (1.0 - max(0.0, low)))  # room for the marks
         panels[0, 0].set_yticks([tick for tick in panels[0, 0].get_yticks() if low <= tick <= 1.0 + 1e-9])
         panels[1, 0].set_yscale("log")
-        panels[1, 0].set_ylim(top=SCALE_ENDS * 2.0)
+        drawn_ = lines[lines["sweep"].isin(["none", *texts, "mean"]) & (lines["scaling"] == "per center")]["test_mae"]
+        panels[1, 0].set_ylim(0.8 * drawn_.min(), 2.5 * drawn_[drawn_ < SCALE_ENDS].max())  # room for marks and numbers
+        for which in ("major", "minor"):
+            getattr(panels[1, 0].yaxis, f"set_{which}_formatter")("{x:g}")
         drawn.suptitle(title, parse_math=False)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
@@ -104,16 +107,18 @@ def _box(axes: Axes, values: pd.Series[float], x: float, run: str, *, labelled: 
 def totals(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
     """Against the true total of the whole run, all in the same units: the paper's policy and ours."""
     shared = lines[lines["scaling"] == "shared"]
+    rho = shared.loc[(shared["sweep"] == "total") & (shared["policy"] == "paper"), "rho"].max()
     with canvas(3.9) as drawn:
         panels = drawn.subplots(1, 2)
         for axes, (metric, name) in zip(panels, METRICS.items(), strict=True):
             for policy, colour, marker, label in (
-                ("paper", ORANGE, "s", r"paper's policy, public prior, $\rho$ = 0.63: hides a center"),
+                ("paper", ORANGE, "s", rf"paper's policy, public prior, $\rho$ = {rho:.2f}: hides a center"),
                 ("subject", GREEN, "o", "policy subject, one release: hides a subject"),
             ):
                 grouped = shared[(shared["sweep"] == "total") & (shared["policy"] == policy)].groupby("total")[metric]
                 mean, sd = grouped.mean(), grouped.std(ddof=0)
-                axes.errorbar(mean.index, mean, yerr=sd, color=colour, marker=marker, capsize=3, label=label)
+                up = sd.clip(upper=1.0 - mean) if metric == "accuracy" else sd
+                axes.errorbar(mean.index, mean, yerr=(sd, up), color=colour, marker=marker, capsize=3, label=label)
             for sweep, style, label in (("none", "-", "without privacy"), ("mean", ":", "the mean alone")):
                 level = shared.loc[shared["sweep"] == sweep, metric].mean()
                 if level == level:
