@@ -14,12 +14,12 @@ from vedute.evaluation.significance import TEST
 
 READING = (
     "Policy 'paper' is the paper's Algorithm 2, policy 'subject' our own (see privacy.md). Scenario IID, 3 centers, "
-    "delta = 0.01 for each mechanism. Errors in min-max scaled units: of each center and of "
-    "the test rows ('per center'), or of all train rows ('shared'). rho is the factor by which the clip bound grows "
-    "in a round when updates are noise; from 1 on the run diverges, and one that can no longer be computed is judged "
-    "by its last prior. The true total is that of all rounds at delta = 1e-5, for one whole center replaced under the "
-    "policy paper and for one subject replaced under the policy subject; raw values make it infinite. Noise is seeded, "
-    "to find the same numbers again."
+    "delta = 0.01 for each mechanism. Errors in min-max scaled units: of each center and of the test rows ('per "
+    "center'), or of all train rows ('shared'). rho is the factor by which the clip bound grows in a round when "
+    "updates are noise; from 1 on the run diverges (its test error is told by the median over folds), and one that can "
+    "no longer be computed is judged by its last prior. The true total is that of all rounds at delta = 1e-5, for one "
+    "whole center replaced under the policy paper and for one subject replaced under the policy subject; raw values "
+    "make it infinite. Noise is seeded, to find the same numbers again."
 )
 RANGES = (
     "The declared ranges of the policy subject are here the smallest and largest train values of all centers, in place "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from vedute.evaluation.folds import N_FOLDS
 from vedute.evaluation.significance import holm, mark, paired_p, worse
 from vedute.evaluation.tables import paper_table
 
@@ -63,13 +64,13 @@ def _printed(about: dict[str, object], metric: str, table: str) -> float:
     return float(row[metric].iloc[0])
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """One line for each point."""
+def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
+    """One line for each point; ``paper`` heads its values."""
     head = ["policy", "round 1", "eps of a mechanism", "clip", "rho", "true total eps", "units"]
     for title in METRICS.values():
-        head += [title, "paper", "worse in"]
+        head += [title, paper, "worse in"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    repeats = int(table["folds"].max()) // 3
+    repeats = int(table["folds"].max()) // N_FOLDS
     for row in table.to_dict("records"):
         subject = row["policy"] == "subject"
         cells = ["the mean alone" if row["sweep"] == "mean" else str(row["policy"]), str(row["first_round"])]

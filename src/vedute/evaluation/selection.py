@@ -143,21 +143,13 @@ def _paired(lines: pd.DataFrame) -> pd.DataFrame:
     return grouped.mean() / grouped.sem()
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """The summary as Markdown. WAIC is in the units of the data here and in scaled units in the paper."""
-    head = [
-        "preset",
-        "components",
-        "WAIC",
-        "paper",
-        "step",
-        "paired",
-        "recommended",
-        "MAE train",
-        "paper",
-        "MAE test",
-        "paper",
-    ]
+def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
+    """The summary as Markdown; ``paper`` heads its values.
+
+    WAIC is in the units of the data here and in scaled units in the paper.
+    """
+    head = ["preset", "components", "WAIC", paper, "step", "paired", "recommended"]
+    head += ["MAE train", paper, "MAE test", paper]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in table.to_dict("records"):
         cells = [str(row["preset"]), str(row["components"]), f"{row['waic']:.0f}", _cell(row["waic_paper"], ".0f")]

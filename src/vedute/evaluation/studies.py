@@ -161,8 +161,8 @@ def read_folder(folder: Path, about: OpenData) -> Dataset:
         table = _numbers(folder / f"{name}.csv", about)
         if not table.index.isin(subjects.index).any():
             raise UserError(
-                f"{folder / f'{name}.csv'}: none of its subjects, such as {table.index[0]!r}, is in subjects.csv, where "
-                f"ids are like {subjects.index[0]!r}; write ids alike in both"
+                f"{folder / f'{name}.csv'}: none of its subjects, such as {table.index[0]!r}, is in subjects.csv, "
+                f"where ids are like {subjects.index[0]!r}; write ids alike in both"
             )
         views[name] = table.reindex(subjects.index)
     seen = pd.concat(list(views.values()), axis=1).notna().any(axis=1).to_numpy()

@@ -60,12 +60,12 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index(drop=True)
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """The table as Markdown, one line for each scenario, number of centers and method."""
+def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
+    """The table as Markdown, one line for each scenario, number of centers and method; ``paper`` heads its values."""
     beside = "train_mae_paper" in table
     head = ["scenario", "centers", "method", "scaling"]
     for title in METRICS.values():
-        head += [title, f"{title}, paper"] if beside else [title]
+        head += [title, f"{title}, {paper}"] if beside else [title]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in table.to_dict("records"):
         cells = [str(row[column]) for column in KEY]

@@ -15,18 +15,22 @@ from vedute.evaluation.variability import Scene
 
 ABOUT_VARIABILITY = (
     "Scenario G/K, 3 centers, one scaling for all. Of the three parts of the test rows one lacks the second view and "
-    "one the third; both are imputed from the other views. Errors in standard deviations of the truth, mean over "
+    "one the third; both are imputed from the other views. The parts are dealt as the train rows are, by groups and "
+    "views, or by views alone; the figures show the former. Errors in standard deviations of the truth, mean over "
     "features. The mean is that of the train rows which have the view; where a part of the test rows holds one group "
     "only, it can lie further than a standard deviation from them. Distances are Kolmogorov's, between the truth and "
-    "the predicted distribution: that imputed for these subjects, and the global one, which knows nothing of them."
+    "the predicted distribution: that imputed for these subjects, and the global one, which knows nothing of them; "
+    "'by chance' is what is expected of as many rows of the very distribution that is predicted."
 )
 ABOUT_MISSING = (
     "Rows dealt evenly to 6 centers; each view in turn is hidden in each third of them. Explained is the share of the "
-    "squared distance to the mean of the others. Ridge in each center alone: every center that has the view fits its "
-    "own, penalty chosen there, and the predictions are averaged. 'q chosen by hiding': the number of components that "
-    "best predicts the view in one more center from which it is hidden. 'Holders alone': the centers that lack the "
-    "view take no part in the fit, and are told what it says; of MOFA the same is called 'rows of holders'. Pooled "
-    "rows: one place sees all rows."
+    "squared distance to the mean of the others; ± is one sd over thirds and repetitions. Ridge in each center alone: "
+    "every center that has the view fits its own, penalty chosen there, and the predictions are averaged. 'q chosen by "
+    "hiding': the number of components that best predicts the view in one more center from which it is hidden, of 1, "
+    "2, 3 and that of the tables; the column q has the mean of those chosen. 'Global parameters': the rows are placed "
+    "by these, and by the parameters of their center otherwise. 'Holders alone': the centers that lack the view take "
+    "no part in the fit, and are told what it says; of MOFA the same is called 'rows of holders'. Pooled rows: one "
+    "place sees all rows."
 )
 
 

@@ -68,7 +68,7 @@ all.
 Accuracy is {_points(right, DEFAULT)} points from that of PCA in all scenarios, and by a hospital's own parameters
 {at_sites(right[DEFAULT + OWN] - right[YARDSTICK], "known sites") * 100:+.1f}. Test error over PCA:
 
-{placed(ratio[[name for name in ratio if not str(name).startswith(f"{DEFAULT},")]])}"""
+{placed(ratio[[name for name in ratio if name == DEFAULT + OWN or not str(name).startswith(f"{DEFAULT},")]])}"""
 
 
 def _points(right: pd.DataFrame, method: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from vedute.evaluation.folds import N_FOLDS
 from vedute.evaluation.methods import LONGEST
 from vedute.evaluation.privacy_results import RANGES, READING
 from vedute.evaluation.privacy_tables import after_all, collapse, floored, markdown, summary
@@ -41,13 +42,14 @@ def _data(folder: Path, name: str) -> str:
     raw, public = (_point(table, sweep="eps", first_round=first, epsilon=10.0) for first in ("raw", "public"))
     plain, mean = (_point(table, sweep=sweep, scaling="per center") for sweep in ("none", "mean"))
     ended = {run: collapse(rounds, run, 1e-3) for run in ("none", "raw", "public")}
+    on = " for ADNI" if paper.startswith("ADNI") else ""
     return f"""### {about}, {lines["repeat"].nunique()} x 3-fold
 
 ![Accuracy and test error against eps and the clip constant](reproduction/{name}.png)
 
 At the paper's eps = 10 and clip constant 1 the test error is {raw["test_mae"]:.4f} with a raw first round (the paper
-prints {raw["test_mae_paper"]:.4f}) against {plain["test_mae"]:.4f} without privacy. From a public prior, the only way
-in which anything is hidden at all, it is {public["test_mae"]:.4f}; the mean alone, without any component, has
+prints {raw["test_mae_paper"]:.4f}{on}) against {plain["test_mae"]:.4f} without privacy. From a public prior, the only
+way in which anything is hidden at all, it is {public["test_mae"]:.4f}; the mean alone, without any component, has
 {mean["test_mae"]:.4f}{_against(public["test_mae"], mean["test_mae"])}. Where rho >= 1 the error leaves every scale
 (numbers in the figure are medians).
 
@@ -71,7 +73,7 @@ clipped to nothing. Without privacy, says the paper, they converge. {_without(en
 
 {_noise(rounds)}
 
-{markdown(table)}"""
+{markdown(table, f"the paper, on {paper.split('_')[0]}")}"""
 
 
 def _point(table: pd.DataFrame, **asked: object) -> dict[str, float]:
@@ -88,7 +90,7 @@ def _clipped(table: pd.DataFrame, plain: dict[str, float]) -> str:
     point = _point(raw, clip=largest)
     return f"""At eps = 1 the paper advises a clip constant of at most 0.2 and finds the utility reasonable. The largest
 that was tried with rho < 1 is {largest:g}. With it, from a raw first round, accuracy is {point["accuracy"]:.3f} against
-{plain["accuracy"]:.3f} without privacy (worse in {point["accuracy_worse"]:.0f} of {int(point["folds"]) // 3}
+{plain["accuracy"]:.3f} without privacy (worse in {point["accuracy_worse"]:.0f} of {int(point["folds"]) // N_FOLDS}
 repetitions), and the test error {point["test_mae"]:.4f} against {plain["test_mae"]:.4f}."""
 
 
@@ -97,7 +99,7 @@ def _noises(totals: pd.DataFrame, plain: dict[str, float]) -> str:
     ours = totals[totals["policy"] == "subject"].sort_values("total")
     told = [f"{row.accuracy:.3f} and {row.noise_ratio:.1f} at eps {row.total:,.0f}" for row in ours.itertuples()]
     above = ours[ours["accuracy"] > plain["accuracy"]]
-    text = f"""Under the policy subject, accuracy, and how many times the smallest noise of a view the largest is, by
+    text = f"""Under the policy subject, accuracy, and the largest noise variance of a view over the smallest, by
 the true total: {"; ".join(told)}; without privacy {plain["accuracy"]:.3f} and {plain["noise_ratio"]:.1f}."""
     if above.empty:
         return text
@@ -137,9 +139,10 @@ def _first_round(rounds: pd.DataFrame) -> str:
     asked = rounds[(rounds["scenario"] == "IID") & (rounds["quantity"] == "test_mae")]
     error = asked.pivot(index="round", columns="run", values="mean")
     first, last = error.iloc[0], error.iloc[-1]
-    return f"""What the raw runs are worth is the doing of their first round, which is not noised. After it the test
-error is {first["raw"]:.4f} with the policy and {first["none"]:.4f} without; {error.index[-1] - 1} noised rounds later
-it is {last["raw"]:.4f} with the policy, and {last["none"]:.4f} without."""
+    return f"""What the raw runs are worth comes from their first round, which is not noised. After it the test error is
+{first["raw"]:.4f} with the policy and {first["none"]:.4f} without; {error.index[-1] - 1} noised rounds later it is
+{last["raw"]:.4f} with the policy, {"less" if last["raw"] < first["raw"] else "more"} than before them, and
+{last["none"]:.4f} without."""
 
 
 def _latest(ended: dict[str, float]) -> str:
@@ -155,7 +158,11 @@ def _without(ended: dict[str, float], private: dict[str, float]) -> str:
     told = ", ".join(f"{view} by round {value:.0f}" for view, value in fallen.items())
     text = f"Here they fall as far without it in {len(fallen)} of {len(ended)} views ({told})"
     sooner = all(value < private[view] for view, value in ended.items())
-    text += ", sooner than with the policy, so it is not the policy that makes them fall." if sooner else "."
+    text += (
+        ", and sooner: the policy is not needed for the fall; where it is on, its clipping sets the pace."
+        if sooner
+        else "."
+    )
     return f"{text} The section on variances that collapse tells why."
 
 

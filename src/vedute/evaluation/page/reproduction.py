@@ -35,7 +35,8 @@ auto-encoders train on a GPU where there is one.
 
 Errors are mean absolute errors of reconstruction by the global parameters, in min-max scaled units, over observed
 cells, as a plain mean over centers (train) or over the parts of the test rows (test). Accuracy is that of a linear
-discriminant analysis fitted on train latent means and scored on test latent means. ± is one standard deviation over
+discriminant analysis fitted on train latent means and scored on test latent means. In scaling "per center, test as one"
+all parts of the test rows are scaled by the smallest and largest values of them all. ± is one standard deviation over
 folds; each repetition of SD draws parameters anew as well, while the paper has one draw of them.
 
 "PCA, pooled" and "factor analysis, pooled" learn from all complete train rows with all views, also in K and G/K, where
@@ -61,6 +62,11 @@ PARTS = (
     variability,
 )
 
+FULL = 10  # repetitions that the words of the page are about
+REPEATED = tuple(
+    name for part in PARTS for name in part.files() if not name.endswith(("-rounds", "-data"))
+)  # experiments with a line for each fold
+
 SLIPS = """## Slips in the paper to know of
 
 * The standardised difference of WAIC has a minus under its root; variances of independent values add, so it must be a
@@ -76,8 +82,19 @@ def page(folder: Path) -> str:
     for part in PARTS:
         for name in part.files():
             _lines(folder / f"{name}.csv")
-    parts = [HEAD, *(_section(part, folder) for part in PARTS), SLIPS, _whole(folder)]
-    return filled("\n\n".join(part.strip("\n") for part in parts)) + "\n"
+    parts = [HEAD, _short(folder), *(_section(part, folder) for part in PARTS), SLIPS, _whole(folder)]
+    return filled("\n\n".join(part.strip("\n") for part in parts if part)) + "\n"
+
+
+def _short(folder: Path) -> str:
+    """A warning where the words of the page, which are tested against the full run, stand beside fewer repetitions."""
+    found = {name: pd.read_csv(folder / f"{name}.csv", usecols=["repeat"])["repeat"].nunique() for name in REPEATED}
+    few = [f"{name} ({n})" for name, n in found.items() if n < FULL]
+    if not few:
+        return ""
+    return f"""**This is a short run.** The words between the numbers were written about {FULL} repetitions of each
+experiment and tested against those; here are fewer of {", ".join(few)}. Where words and numbers disagree, believe the
+numbers, and those with caution."""
 
 
 def _section(part: ModuleType, folder: Path) -> str:
@@ -113,7 +130,7 @@ def _whole(folder: Path) -> str:
 {markdown(summary(sd, "SD_2"))}
 ### adni, on cnp, {times(adni)}
 
-{markdown(summary(adni, "ADNI_2"))}
+{markdown(summary(adni, "ADNI_2"), "the paper, on ADNI")}
 ### heart4, {times(heart)}
 
 {markdown(summary(heart))}"""

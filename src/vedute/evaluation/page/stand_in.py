@@ -41,7 +41,7 @@ def section(folder: Path) -> str:
     unlike = ratio[DEFAULT + ONE_NOISE].dropna()
     merged = ((told[DEFAULT + ONE_NOISE] - told[YARDSTICK]) * 100).dropna()
     cut = at_sites(ratio[DEFAULT + CUT]), at_sites(told[DEFAULT + CUT] - told[YARDSTICK]) * 100
-    plain = [name for name in ratio if not str(name).startswith(f"{DEFAULT},")]
+    plain = [name for name in ratio if name == DEFAULT + OWN or not str(name).startswith(f"{DEFAULT},")]
     return f"""## cnp in place of ADNI (table ADNI_2), {times(lines)}
 
 This is not ADNI. The paper's values beside ours, in the figure as rings, are those of ADNI, for orientation; `adni.md`
@@ -73,9 +73,9 @@ well. In points, from IID with as many centers:
 
 {_falls(lines)}
 
-In G it is the scaling: with one for all, little of the fall is left. In K and G/K most of what is left then is a matter
-of views that test rows lack: PCA that learnt from all rows and views is judged on the same rows, and falls as well. The
-accuracies themselves:
+In G most of the fall goes along with the scaling: with one for all, little is left. In K and G/K most of what is left
+then is a matter of views that test rows lack: PCA that learnt from all rows and views is judged on the same rows, and
+falls as well. The accuracies themselves:
 
 {accuracies(summary(lines, "ADNI_2"), "the paper, on ADNI")}
 
@@ -116,6 +116,6 @@ def _uncertain(lines: pd.DataFrame) -> str:
     if spread.isna().all():
         return "One repetition tells nothing of how sure these differences are."
     return (
-        "Splitting the same rows anew moves these differences by a standard error of at most "
-        f"{at_most(float(spread.max()), 1).rstrip('%')} points; other rows would move them more."
+        "Dealing the same rows anew gives these means over repetitions a standard error of at most "
+        f"{at_most(float(spread.max()), 1).rstrip('%')} points; other subjects would move them more."
     )

@@ -7,8 +7,13 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.evaluation.page.parts import rows
+from vedute.evaluation.studies import CNP, HEART4, SYNTHETIC
 
-NAMES = {"sd": "SD, synthetic", "adni-cnp": "cnp, in place of ADNI", "heart4": "heart4"}
+NAMES = {
+    "sd": ("SD, synthetic", SYNTHETIC.n_components),
+    "adni-cnp": ("cnp, in place of ADNI", CNP.n_components),
+    "heart4": ("heart4", HEART4.n_components),
+}
 
 
 def files() -> list[str]:
@@ -18,10 +23,10 @@ def files() -> list[str]:
 
 def section(folder: Path) -> str:
     """Who and what is in each study, and the scenarios."""
-    body = [[about, *_cells(pd.read_csv(folder / f"{name}-data.csv"))] for name, about in NAMES.items()]
+    body = [[about, *_cells(pd.read_csv(folder / f"{name}-data.csv")), str(q)] for name, (about, q) in NAMES.items()]
     return f"""## Data, scenarios, presets
 
-{rows(["data", "subjects", "left out", "features by view", "groups", "true centers"], body)}
+{rows(["data", "subjects", "left out", "features by view", "groups", "true centers", "components"], body)}
 
 SD is a draw of the model itself, with one group of subjects shifted in the latent space. cnp is the UCLA Consortium for
 Neuropsychiatric Phenomics: tests of cognition (COGN), questionnaires (QUEST), and measures of the quality of structural
@@ -29,7 +34,8 @@ Neuropsychiatric Phenomics: tests of cognition (COGN), questionnaires (QUEST), a
 left out. heart4 is the heart disease data of UCI with all its empty cells: history and examination
 (CLINIC) and exercise test (EXERCISE).
 
-The scenarios are the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
+All methods have as many components as the last column says, but where a table says another number. The scenarios are
+the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
 first, a third only the second. K: groups are even, but a third of the centers lacks the second view and a third the
 third. G/K does both. "sites" are the true centers. Test rows are whole in IID and G; in K and G/K they come in three
 parts, dealt as the train rows are.
