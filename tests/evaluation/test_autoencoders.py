@@ -233,6 +233,8 @@ def test_mistakes_are_told(centers, monkeypatch) -> None:
         MCVAE.fit({**centers, "center1": holed}, 0)
     with pytest.raises(UserError, match="take complete rows"):
         replace(VAE, schedule=Schedule(1, 1)).fit(centers, 0).latent(holed)
+    with pytest.raises(UserError, match=r"diverged at learning rate 1e\+30; take a smaller one"):
+        replace(MCVAE, schedule=Schedule(2, 2, 1e30)).fit(centers, 0)
     for name in ("torch", "mofapy2.run.entry_point"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "vedute.evaluation.baselines.stacked")

@@ -11,7 +11,7 @@ import pytest
 from vedute.cli.app import run as run_command
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.folds import Dataset, three_folds
-from vedute.evaluation.selection import Trial, summary
+from vedute.evaluation.selection import Trial, markdown, summary
 
 
 def test_the_step_has_the_sum_of_both_variances_under_its_root() -> None:
@@ -42,6 +42,24 @@ def test_the_step_has_the_sum_of_both_variances_under_its_root() -> None:
     assert summary(lines, "ADNI").set_index("components").loc[3, "waic_paper"] == -5275
     assert table["recommended"].tolist() == [0, 3]
     assert table.loc[3, "test_mae_paper"] == 0.0662
+
+
+def test_steps_are_told_between_neighbours_and_between_the_same_folds() -> None:
+    """3 components are left out on the first fold, whose WAIC is far from the others; nothing was tried at 4."""
+    waic = {2: [100.0, 14.0, 12.0], 3: [None, 6.0, 5.0], 5: [90.0, 3.0, 2.0]}
+    lines = pd.DataFrame(
+        {"preset": "paper", "components": q, "repeat": 0, "fold": i, "waic": w} | {"train_mae": 0.1, "test_mae": 0.2}
+        for q, values in waic.items()
+        for i, w in enumerate(values)
+        if w is not None
+    )
+    table = summary(lines.assign(recommended=False)).set_index("components")
+    assert table["waic_step"].isna().tolist() == [True, False, True]
+    assert table["waic_paired"].isna().tolist() == [True, False, True]
+    assert table.loc[3, "waic_paired"] == pytest.approx(-7.5 / 0.5)
+    assert [line.split(" | ")[6] for line in markdown(summary(lines.assign(recommended=True))).split("\n")[2:5]] == [
+        "3 of 3", "2 of 2", "3 of 3",
+    ]  # fmt: skip
 
 
 def test_errors_of_the_default_preset_are_in_the_units_of_the_train_rows() -> None:

@@ -29,6 +29,17 @@ def scores(arms: list[Arm], fold: Fold, seed: int) -> list[Score]:
     return scores_of_folds(arms, [(fold, seed)])[0]
 
 
+def test_what_a_method_cannot_tell_is_no_missing_cell(data: Dataset) -> None:
+    class Silent(Projection):
+        def reconstruct(self, views):
+            return {name: np.where(np.arange(rows.shape[1]) == 1, np.nan, rows) for name, rows in views.items()}
+
+    silent = Silent(PCA(2).fit({"all": data.views}, 0).emission)
+    assert np.isnan(mean_absolute_error(silent, data.views))
+    holed = {name: np.where(np.arange(rows.shape[1]) == 1, np.nan, rows) for name, rows in data.views.items()}
+    assert mean_absolute_error(silent, holed) == 0.0
+
+
 def test_error_is_the_mean_over_observed_entries_of_known_views() -> None:
     nothing = Projection(
         Emission(Layout(("a",), (2,)), np.array([1.0, 2.0]), np.zeros((2, 1)), np.ones(2), np.zeros(1), 1.0)

@@ -17,11 +17,14 @@ from vedute.evaluation.folds import Dataset
 from vedute.evaluation.missing import (
     CHOSEN,
     CHOSEN_HOLDERS,
+    GLOBAL,
     HOLDERS,
     MEAN,
     OURS,
     Hidden,
     by_holders,
+    by_mofa,
+    by_mofa_of_holders,
     by_ours,
     by_pooled_ridge,
     by_ridge,
@@ -74,7 +77,7 @@ def test_ridge_on_pooled_rows_is_that_of_one_holder_with_the_rows_of_all(small: 
 
 def test_the_right_number_of_components_is_found_without_the_hidden_rows(small: FixedStudy) -> None:
     hidden = hide(small.data, "view1", 0, 1)
-    for predict in (by_ours, by_holders):
+    for predict in (by_ours, by_holders, by_mofa, by_mofa_of_holders):
         assert chosen(hidden, (1, 2), 0, predict) == 2
     spoilt = Hidden(hidden.centers, hidden.lacking, hidden.view, np.full_like(hidden.truth, 1e6))
     assert chosen(spoilt, (1, 2), 0) == 2
@@ -112,6 +115,7 @@ def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(
         for method in (
             best,
             CHOSEN,
+            f"{GLOBAL}, q = 2",
             f"{HOLDERS}, q = 2",
             CHOSEN_HOLDERS,
             "ridge, each center alone",

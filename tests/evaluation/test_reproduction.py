@@ -61,6 +61,15 @@ def test_other_results_give_another_page(tmp_path: Path) -> None:
         (tmp_path / "away").rename(tmp_path / "results" / file)
 
 
+def test_a_page_of_fewer_repetitions_warns_of_its_words(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS, tmp_path / "results")
+    assert "This is a short run" not in page(tmp_path / "results")
+    for name in ("sd", "missing-cnp"):
+        lines = pd.read_csv(RESULTS / f"{name}.csv")
+        lines[lines["repeat"] < 2].to_csv(tmp_path / "results" / f"{name}.csv", index=False)
+    assert "here are fewer of sd (2), missing-cnp (2)." in page(tmp_path / "results").replace("\n", " ")
+
+
 def test_every_figure_of_the_page_is_there() -> None:
     shown = re.findall(r"!\[.*?\]\((.*?)\)", (DOCS / "reproduction.md").read_text(encoding="utf-8"))
     assert len(shown) > 10

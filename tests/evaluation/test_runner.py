@@ -19,7 +19,7 @@ from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.experiments import FixedStudy
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.keeping import FOLDS, fold_key
-from vedute.evaluation.runner import Experiment, Setting, run
+from vedute.evaluation.runner import Experiment, Setting, Task, run
 
 
 @pytest.fixture
@@ -92,6 +92,28 @@ def test_a_stacked_setting_computes_only_the_folds_that_lack(
     assert asked == [6, 1]  # all folds at once, then the one
     one_by_one = run(replace(experiment, settings=experiment.settings[:1]), 2, tmp_path)
     pd.testing.assert_frame_equal(lines, one_by_one)
+
+
+def test_stacks_are_of_five_repetitions(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    whole = runner.scores_of_folds
+    monkeypatch.setattr(runner, "scores_of_folds", lambda arms, folds: asked.append(len(folds)) or whole(arms, folds))
+    run(replace(experiment, settings=(replace(experiment.settings[0], stacked=True),)), 7, tmp_path)
+    assert asked == [15, 6]
+
+
+def test_what_is_trained_on_another_device_has_another_key(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = experiment.source.draw(0)
+    tasks = [Task("small", replace(experiment.settings[0], stacked=stacked), 0, 0) for stacked in (True, False)]
+    here = [task.key(data) for task in tasks]
+    monkeypatch.setattr(runner, "device", lambda: "another")
+    there = [task.key(data) for task in tasks]
+    assert here[0] != there[0]
+    assert here[1] == there[1]
 
 
 def test_a_damaged_fold_and_one_of_other_arms_or_rows_is_computed_again(experiment: Experiment, tmp_path: Path) -> None:

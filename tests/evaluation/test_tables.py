@@ -83,6 +83,15 @@ def test_variations_of_a_method_share_its_colour_and_no_two_labels_look_the_same
     assert len({colour for colour, _ in looks.values()}) == len(families)
 
 
+def test_a_fold_without_an_error_makes_the_mean_unknown_but_an_accuracy_may_be() -> None:
+    about = {"scenario": "IID", "centers": 3, "method": "PCA", "scaling": "shared", "train_mae": 0.1}
+    errors = [(0.1, 0.8), (np.nan, np.nan), (0.1, 0.6)]
+    lines = pd.DataFrame([about | {"test_mae": error, "accuracy": accuracy} for error, accuracy in errors])
+    row = summary(lines).iloc[0]
+    assert np.isnan(row["test_mae"])
+    assert (row["train_mae"], row["accuracy"]) == (pytest.approx(0.1), pytest.approx(0.7))
+
+
 def test_markdown_has_a_line_for_each_row_and_no_nan() -> None:
     lines = markdown(summary(_lines(), "SD_2")).splitlines()
     assert len(lines) == 4
