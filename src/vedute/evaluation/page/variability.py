@@ -62,6 +62,10 @@ def _variability(end: str, lines: pd.DataFrame) -> str:
 
 ![Centers in latent and original space](reproduction/variability{end}.png)
 
+The first panel has one posterior sample of each train subject; the others the first two features of each view as
+observed, and what is predicted of them, at two standard deviations: for each center, also where it lacks the view, and
+for all. Centers that hold other groups lie apart, and are predicted apart.
+
 {figures}
 
 {_described(lines)}
