@@ -32,7 +32,8 @@ SD is a draw of the model itself, with one group of subjects shifted in the late
 Neuropsychiatric Phenomics: tests of cognition (COGN), questionnaires (QUEST), and measures of the quality of structural
 (T1W) and functional (REST) images, which are not the regional volumes and uptakes of ADNI; subjects who lack a cell are
 left out. heart4 is the heart disease data of UCI with all its empty cells: history and examination
-(CLINIC) and exercise test (EXERCISE).
+(CLINIC) and exercise test (EXERCISE). Both are open; `examples/README.md` in the repository names their sources and
+tells how their files are laid out.
 
 All methods have as many components as the last column says, but where a table says another number. The scenarios are
 the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
