@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from vedute.core.streams import stream
@@ -13,6 +14,7 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import missing
 from vedute.evaluation.experiments import FixedStudy
+from vedute.evaluation.figures.missing import COLOURS, figure
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.missing import (
     CHOSEN,
@@ -34,6 +36,8 @@ from vedute.evaluation.missing import (
     summary,
 )
 from vedute.evaluation.variability_results import write_missing
+
+RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +105,15 @@ def test_rows_without_the_view_bend_its_components_and_a_model_of_the_holders_is
     spoilt = {name: {view: 5.0 * rows for view, rows in hidden.centers[name].items()} for name in hidden.lacking}
     again = Hidden({**hidden.holders, **spoilt}, hidden.lacking, hidden.view, hidden.truth)
     assert set(again.holders) == set(hidden.holders)  # whatever the others hold, they do not take part
+
+
+@pytest.mark.parametrize("name", ["missing", "missing-cnp"])
+def test_every_method_of_the_table_has_a_colour_of_its_own(name: str) -> None:
+    table = summary(pd.read_csv(RESULTS / f"{name}.csv"))
+    drawn = figure(table, name)["svg"].decode()
+    for method in set(table["method"]) - {MEAN}:
+        assert f">{method}<" in drawn
+    assert len(set(COLOURS)) == len(COLOURS) >= table["method"].nunique() - 1
 
 
 def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(

@@ -42,6 +42,16 @@ def files(drawn: Figure) -> dict[str, bytes]:
     return found
 
 
+def logarithmic(axes: Axes) -> None:
+    """A log axis of one decade or two, with ticks that do not run into each other."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def tidy(axes: Axes) -> None:
     """No frame but the axes, and a faint grid."""
     axes.spines[["top", "right"]].set_visible(False)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from vedute.core.params import Array
 from vedute.evaluation.experiments import ASIDE, DEFAULT, OWN, PAPER, PRIVATE, UNTUNED, YARDSTICK
-from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
+from vedute.evaluation.figures.canvas import COLOURS, canvas, files, logarithmic, tidy
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 OWN_SCALING = "each center scaled by itself"
 AS_ONE = " (test rows scaled as one)"
 FIXED = {PAPER: COLOURS[0], PRIVATE: COLOURS[1], DEFAULT: COLOURS[2], YARDSTICK: COLOURS[3]}  # in all figures
-TICKS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # of a log axis, in each decade
 MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
 METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
 RING: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "none"}
@@ -29,8 +28,6 @@ Styles = dict[str, tuple[str, str]]  # label -> colour and marker
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each metric, a column for each way of scaling; mean and standard deviation over folds."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
     table = table[[not any(aside in name for aside in ASIDE) for name in table["method"]]]
     as_one = table["scaling"].str.endswith("as one")
     table = table.assign(label=table["method"].where(~as_one, table["method"] + AS_ONE))
@@ -47,10 +44,7 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
             own[-1].set_xlabel("scenario, number of centers")
             if name == OWN_SCALING:  # auto-encoders lie far above the others there
                 for axes in own[:2]:
-                    axes.set_yscale("log")
-                    axes.yaxis.set_major_locator(LogLocator(subs=TICKS))
-                    axes.yaxis.set_major_formatter("{x:g}")
-                    axes.yaxis.set_minor_formatter(NullFormatter())
+                    logarithmic(axes)
         drawn.suptitle(title, parse_math=False)
         drawn.legend(
             handles=_legend(panels[0], looks), loc="outside lower center", ncols=2 * len(columns), frameon=False

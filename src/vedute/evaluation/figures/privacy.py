@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from vedute.evaluation.figures.canvas import canvas, files, tidy
+from vedute.evaluation.figures.canvas import canvas, files, logarithmic, tidy
 from vedute.evaluation.privacy_tables import EXPLODES
 from vedute.evaluation.significance import mark
 
@@ -47,11 +47,9 @@ def sweeps(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, by
         low = min(float(axes.get_ylim()[0]) for axes in panels[0])
         panels[0, 0].set_ylim(max(0.0, low), 1.0 + 0.25 * (1.0 - max(0.0, low)))  # room for the marks
         panels[0, 0].set_yticks([tick for tick in panels[0, 0].get_yticks() if low <= tick <= 1.0 + 1e-9])
-        panels[1, 0].set_yscale("log")
+        logarithmic(panels[1, 0])
         drawn_ = lines[lines["sweep"].isin(["none", *texts, "mean"]) & (lines["scaling"] == "per center")]["test_mae"]
-        panels[1, 0].set_ylim(0.8 * drawn_.min(), 2.5 * drawn_[drawn_ < SCALE_ENDS].max())  # room for marks and numbers
-        for which in ("major", "minor"):
-            getattr(panels[1, 0].yaxis, f"set_{which}_formatter")("{x:g}")
+        panels[1, 0].set_ylim(0.8 * drawn_.min(), 5.0 * drawn_[drawn_ < SCALE_ENDS].max())  # room for marks and numbers
         drawn.suptitle(title, parse_math=False)
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
@@ -69,7 +67,7 @@ def _boxes(axes: Axes, lines: pd.DataFrame, table: pd.DataFrame, sweep: str, met
             part = own[(own[what] == value) & (own["first_round"] == first)]
             if metric == "test_mae" and part[metric].median() > SCALE_ENDS:
                 axes.annotate(
-                    f"{part[metric].median():.0e}", (i + shift, 0.72), xycoords=("data", "axes fraction"), ha="center",
+                    f"{part[metric].median():.0e}", (i + shift, 0.86), xycoords=("data", "axes fraction"), ha="center",
                     va="top", rotation=90, color=RUNS[first][0], fontsize=8,
                 )  # fmt: skip
             else:

@@ -93,7 +93,8 @@ then has more of one group than the whole, of which the global distribution cann
 def _imputed(own: pd.DataFrame, how: str) -> str:
     """How what is imputed compares with the mean of those who have the view."""
     worse = [str(view) for view in own.index[own["mae"] > own["mae_mean"]]]
-    told = f"further from the truth than the mean in {' and '.join(worse)}" if worse else "nearer to it than the mean"
+    where = f"further from the truth than the mean in {' and '.join(worse)}"
+    told = where if worse else "nearer to the truth than the mean"
     covered = f"{own['coverage'].min():.1%} to {own['coverage'].max():.1%}"
     return f"{how}, what the default preset imputes is {told}, and the 90 % intervals cover {covered}."
 
