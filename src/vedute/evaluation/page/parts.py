@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -75,7 +76,7 @@ def filled(text: str) -> str:
         block
         if block.startswith(("|", "#", "*", "!"))
         else textwrap.fill(" ".join(block.split()), 120, break_on_hyphens=False)
-        for block in text.split("\n\n")
+        for block in re.split(r"\n{2,}", text)
     )
 
 

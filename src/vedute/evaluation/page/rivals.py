@@ -73,9 +73,9 @@ scaling for all it comes to {linear.min():.3f} to {linear.max():.3f} times the e
 share the rows evenly each has few, and an epoch few steps; there the multi-channel VAE has not arrived after the
 paper's rounds: in IID its error is {crossed[0]:.3f} times that of our one center after them, and {crossed[1]:.3f} times
 after four times as many. A possible reason for what is left is that it draws each view also from the encoders of the
-others, which are asked for more than they know. Neither have the untuned ones: in IID with 3 centers, each scaled by
-itself, the error of the VAE is {slow[0]:.4f} after the paper's rounds and {slow[1]:.4f} after four times as many, that
-of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
+others, which are asked for more than they know. The untuned ones have not arrived either: in IID with 3 centers, each
+scaled by itself, the error of the VAE is {slow[0]:.4f} after the paper's rounds and {slow[1]:.4f} after four times as
+many, that of the mc-VAE {slow[2]:.4f} and {slow[3]:.4f}.
 
 Untuned, test errors of the mc-VAE on SD in IID and G lie {crossing} from the paper's, those of the VAE {vae}: the order
 of Fed-mv-PPCA and these two is the paper's, the distance between the two is not. What the training of its authors

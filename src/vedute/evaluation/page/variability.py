@@ -64,7 +64,7 @@ def _variability(end: str, lines: pd.DataFrame) -> str:
 
 The first panel has one posterior sample of each train subject; the others the first two features of each view as
 observed, and what is predicted of them, at two standard deviations: for each center, also where it lacks the view, and
-for all. Centers that hold other groups lie apart, and are predicted apart.
+for all.
 
 {figures}
 
