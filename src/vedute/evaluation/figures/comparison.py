@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-OWN_SCALING = "each center scaled by itself"
+FAR = 3.0  # what is so many times the least needs a log axis, or the rest cannot be told apart
 AS_ONE = " (test rows scaled as one)"
 FIXED = {PAPER: COLOURS[0], PRIVATE: COLOURS[1], DEFAULT: COLOURS[2], YARDSTICK: COLOURS[3]}  # in all figures
 MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
@@ -32,7 +32,7 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     as_one = table["scaling"].str.endswith("as one")
     table = table.assign(label=table["method"].where(~as_one, table["method"] + AS_ONE))
     looks, shared = styles(table["label"]), table["scaling"] == "shared"
-    columns = {OWN_SCALING: table[~shared], "one scaling for all": table[shared]}
+    columns = {"each center scaled by itself": table[~shared], "one scaling for all": table[shared]}
     columns = {name: rows for name, rows in columns.items() if len(rows)}
     with canvas(10.5, 8.5 * len(columns)) as drawn:
         panels = drawn.subplots(len(METRICS), len(columns), squeeze=False)
@@ -40,11 +40,10 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
             own[0].set_title(name)
             for axes, (metric, label) in zip(own, METRICS.items(), strict=True):
                 _panel(axes, rows, metric, looks)
+                if rows[metric].max() > FAR * rows[metric].min():
+                    logarithmic(axes)
                 axes.set_ylabel(label)
             own[-1].set_xlabel("scenario, number of centers")
-            if name == OWN_SCALING:  # auto-encoders lie far above the others there
-                for axes in own[:2]:
-                    logarithmic(axes)
         drawn.suptitle(title, parse_math=False)
         drawn.legend(
             handles=_legend(panels[0], looks), loc="outside lower center", ncols=2 * len(columns), frameon=False
