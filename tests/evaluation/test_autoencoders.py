@@ -152,7 +152,7 @@ def test_only_holders_of_a_channel_move_its_weights() -> None:
 
 def test_learned_noise_is_a_log_variance_of_a_gaussian() -> None:
     torch.manual_seed(2)
-    shape, n, level = Shape(((3,),), 2, noise="learned"), 4, 0.4
+    shape, n, level = Shape(((3,),), 2, noise_from=0.0), 4, 0.4
     weights = {(0, "code weight"): torch.zeros(1, 3, 4), (0, "code bias"): torch.zeros(1, 1, 4)}
     weights |= {(0, "out weight"): torch.zeros(1, 2, 3), (0, "out bias"): torch.zeros(1, 1, 3)}
     weights[0, "noise"] = torch.full((1, 1, 1), level)
@@ -170,7 +170,7 @@ def test_the_latent_mean_is_that_over_the_encoders_of_observed_views(views, cent
     assert np.abs(each[0] - each[1]).max() > 1e-3
 
 
-@pytest.mark.parametrize("method", [VAE, MCVAE, replace(MCVAE, hidden=7), replace(VAE, noise="learned")])
+@pytest.mark.parametrize("method", [VAE, MCVAE, replace(MCVAE, hidden=7), replace(VAE, noise_from=-3.0)])
 def test_a_stack_gives_what_each_model_gives_alone(method, centers) -> None:
     """Folds of unequal size, seeds and lambdas; products of other sizes may round otherwise in the last bits."""
     uneven = {

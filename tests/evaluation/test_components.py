@@ -11,7 +11,8 @@ import pytest
 from vedute.cli.app import run as run_command
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.folds import Dataset, three_folds
-from vedute.evaluation.selection import Trial, markdown, summary
+from vedute.evaluation.selection import Trial
+from vedute.evaluation.tables.selection import markdown, summary
 
 
 def test_the_step_has_the_sum_of_both_variances_under_its_root() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from vedute.evaluation import collapse, privacy_tables
 from vedute.evaluation.experiments import (
     COMPLETE,
     CORRECTED,
@@ -29,9 +28,11 @@ from vedute.evaluation.experiments import (
     YARDSTICK,
 )  # fmt: skip
 from vedute.evaluation.missing import CHOSEN, CHOSEN_HOLDERS, GLOBAL, HOLDERS, OURS
-from vedute.evaluation.missing import summary as hidden_views
 from vedute.evaluation.page.parts import at_most, at_sites, means, ratios
 from vedute.evaluation.page.rivals import _ahead, _deeper
+from vedute.evaluation.tables import collapse
+from vedute.evaluation.tables import privacy as privacy_tables
+from vedute.evaluation.tables.missing import summary as hidden_views
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 

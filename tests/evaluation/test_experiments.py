@@ -30,6 +30,7 @@ from vedute.evaluation.experiments import (
 from vedute.evaluation.folds import Dataset, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, OwnParameters
 from vedute.evaluation.privacy_runs import _mean_alone
+from vedute.evaluation.tables.collapse import summary
 
 
 def test_auto_encoders_are_trained_as_the_paper_says() -> None:
@@ -38,8 +39,8 @@ def test_auto_encoders_are_trained_as_the_paper_says() -> None:
     arms = {(arm.name, arm.scaling): arm.method for arm in experiments.neural(5, "G")}
     for name, encoders in ((VAE, "joint"), (MCVAE, "one for each view")):
         tuned, untuned = arms[name, "per center"], arms[name + UNTUNED, "per center"]
-        assert (tuned.encoders, tuned.noise, tuned.proximal, tuned.hidden) == (encoders, "optimal", 0.0, 0)
-        assert (untuned.encoders, untuned.noise) == (encoders, "learned")
+        assert (tuned.encoders, tuned.noise_from, tuned.proximal, tuned.hidden) == (encoders, None, 0.0, 0)
+        assert (untuned.encoders, untuned.noise_from) == (encoders, -3.0)
         assert untuned.schedule.steps(400)[0] == 1
         assert arms[name, "shared"] == tuned
     assert len(arms) == 6
@@ -133,7 +134,7 @@ def test_the_paper_loses_the_spread_of_the_loadings_and_the_default_finds_it(
     monkeypatch.setattr(collapse, "COUNTS", (5,))
     monkeypatch.setattr(collapse, "CASE_MIX", (0.0,))
     assert run_command(["paper", "collapse", "--repeats", "3", "--jobs", "1", "--out", str(tmp_path)]) == 0
-    table = collapse.summary(pd.read_csv(tmp_path / "collapse.csv"))
+    table = summary(pd.read_csv(tmp_path / "collapse.csv"))
     found = table.pivot(index="method", columns="parameter", values="median")
     assert found.loc[PAPER, "W"] < 0.01
     assert 0.5 < found.loc[PAPER, "mu"] < 1.5

@@ -33,9 +33,10 @@ from vedute.evaluation.missing import (
     chosen,
     hide,
     run,
-    summary,
 )
-from vedute.evaluation.variability_results import write_missing
+from vedute.evaluation.results.missing import write
+from vedute.evaluation.studies import Given
+from vedute.evaluation.tables.missing import summary
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -138,7 +139,7 @@ def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(
             assert table.loc[(view, method), "explained"] > 0.8
         # 9 parts of 40 subjects whose cells share loadings: within 6 points of 90 %
         assert table.loc[(view, best), "coverage"] == pytest.approx(0.90, abs=0.06)
-    paths = write_missing("missing", lines, tmp_path, "small")
+    paths = write("missing", lines, tmp_path, Given(small, "small", 2, "SD"))
     assert [path.suffix for path in paths] == [".md", ".csv", ".png", ".svg"]
     with pytest.raises(UserError, match="repeats=0"):
         run("missing", small, 2, 0, tmp_path)

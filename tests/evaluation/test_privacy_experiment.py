@@ -14,11 +14,12 @@ from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset, dealt
 from vedute.evaluation.keeping import FOLDS
-from vedute.evaluation.privacy_results import write
 from vedute.evaluation.privacy_runs import N_CENTERS, cases, measured, run
-from vedute.evaluation.privacy_tables import collapse, summary
 from vedute.evaluation.private import Variant
-from vedute.evaluation.significance import holm, mark, paired_p, worse
+from vedute.evaluation.results.privacy import write
+from vedute.evaluation.studies import Given
+from vedute.evaluation.tables.privacy import collapse, summary
+from vedute.evaluation.tables.significance import holm, mark, paired_p, worse
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -104,7 +105,7 @@ def test_everything_is_written_and_an_interrupted_run_continues(
     assert len(points) == 3 * (2 + len(cases(2, 3, 6)))
     assert not points.duplicated(["sweep", "policy", "first_round", "epsilon", "clip", "scaling", "fold"]).any()
     assert set(rounds["run"]) == {"none", "raw", "public"}
-    paths = write("privacy", points, rounds, out, "SD_2", "small")
+    paths = write("privacy", points, rounds, out, Given(small, "small", 2, "SD"))
     assert {path.name for path in paths} >= {"privacy.md", "privacy.csv", "privacy-rounds.csv", "privacy-total.svg"}
     assert all(path.stat().st_size > 1000 for path in paths)
     missing = out / FOLDS / "privacy-r000-f1.json"

@@ -15,11 +15,14 @@ import pytest
 from toy_folders import four_views, write_folder
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
+from vedute.evaluation.experiments import YARDSTICK, FixedStudy, linear
 from vedute.evaluation.folds import Dataset
+from vedute.evaluation.missing import OURS
+from vedute.evaluation.missing import Task as Hiding
 from vedute.evaluation.page.reproduction import page
-from vedute.evaluation.studies import CNP, complete_rows, from_folder, from_study, read_folder
+from vedute.evaluation.results.variability import write
+from vedute.evaluation.studies import CNP, Given, complete_rows, from_folder, from_study, read_folder
 from vedute.evaluation.variability import Imputed, fit, run
-from vedute.evaluation.variability_results import write_variability
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 Edit = Callable[[pd.DataFrame], pd.DataFrame]
@@ -98,14 +101,12 @@ def test_one_center_is_no_center_among_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "lacking", "told"),
+    ("words", "told"),
     [
-        (["sd"], ("torch",), r"needs torch: pip install 'vedute\[baselines\]', or say --no-rivals"),
-        (["sd"], ("mofapy2", "torch"), r"vedute[baselines,peers]"),
-        (["adni", "--data", "x"], ("mofapy2",), "needs mofapy2: pip install 'vedute[peers]', or say --no-rivals"),
-        (["heart4", "--data", "x"], ("mofapy2",), "or say --no-rivals"),
-        (["fedprox"], ("torch",), "needs torch: pip install 'vedute[baselines]'\n"),
-        (["missing"], ("mofapy2",), "needs mofapy2"),
+        (["sd"], "needs torch: pip install 'vedute[baselines]', or say --no-rivals"),
+        (["adni", "--data", "x"], "or say --no-rivals"),
+        (["fedprox"], "needs torch: pip install 'vedute[baselines]'\n"),
+        (["all", "--data", "x"], "needs torch and mofapy2: pip install 'vedute[baselines,peers]', or say --no-rivals"),
     ],
 )
 def test_packages_that_are_not_there(
@@ -113,15 +114,32 @@ def test_packages_that_are_not_there(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
-    lacking: tuple[str, ...],
     told: str,
 ) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in lacking else found(name))
+    without(monkeypatch, "torch", "mofapy2")
     out = tmp_path / "out"
     assert run_command(["paper", *words, "--out", str(out)]) == 2
-    assert told.replace("\\", "") in capsys.readouterr().err
+    assert told in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_mofa_alone_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "MOFA, pooled" in {arm.name for arm in linear(2)}
+    without(monkeypatch, "mofapy2")
+    assert "MOFA, pooled" not in {arm.name for arm in linear(2)}
+    assert YARDSTICK in {arm.name for arm in linear(2)}
+    methods = {line["method"] for line in Hiding("missing", 1, "a", 0, 0).compute(_small())}
+    assert {OURS, "ridge, pooled rows"} < methods
+    assert not any("MOFA" in name for name in methods)
+    assert run_command(["paper", "missing", "--data", str(tmp_path / "no"), "--out", str(tmp_path)]) == 2
+    assert "without MOFA, which needs mofapy2: pip install 'vedute[peers]'" in capsys.readouterr().err
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *lacking: str) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in lacking else found(name))
 
 
 def test_an_empty_path(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,5 +200,5 @@ def test_names_with_signs_of_formulas_are_drawn_as_they_are(tmp_path: Path) -> N
     data = replace(data, columns={name: [f"${name}_{{{j}" for j in range(4)] for name in data.views})
     scene = fit(data, 2, "default", 0, 0)
     lines = pd.DataFrame([line | {"preset": "default", "repeat": 0, "fold": 0} for line in scene.lines()])
-    paths = write_variability("variability", lines, scene, tmp_path, "costs $5, or 5$")
+    paths = write("variability", lines, scene, tmp_path, Given(FixedStudy(data), "costs $5, or 5$", 2, "SD"))
     assert all(path.stat().st_size > 0 for path in paths)

@@ -22,7 +22,7 @@ from vedute.evaluation.experiments import DEFAULT, PAPER, YARDSTICK
 from vedute.evaluation.page.parts import at_most, at_sites, means, ratios
 from vedute.evaluation.page.reproduction import page
 from vedute.evaluation.studies import adni, from_study
-from vedute.evaluation.tables import gaps, summary
+from vedute.evaluation.tables.comparison import gaps, summary
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "reproduction"

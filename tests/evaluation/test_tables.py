@@ -14,7 +14,7 @@ from vedute.evaluation import experiments
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.experiments import PAPER
 from vedute.evaluation.figures.comparison import AS_ONE, figure, styles
-from vedute.evaluation.tables import gaps, markdown, paper_table, summary
+from vedute.evaluation.tables.comparison import gaps, markdown, paper_table, summary
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 

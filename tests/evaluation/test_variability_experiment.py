@@ -14,8 +14,10 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset
-from vedute.evaluation.variability import Imputed, Task, fit, markdown, run
-from vedute.evaluation.variability_results import write_variability
+from vedute.evaluation.results.variability import write
+from vedute.evaluation.studies import Given
+from vedute.evaluation.tables.variability import markdown
+from vedute.evaluation.variability import Imputed, Task, fit, run
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -81,10 +83,10 @@ def test_distance_and_coverage_are_what_they_are_called() -> None:
 def test_tables_and_figures_are_written(small: FixedStudy, tmp_path: Path) -> None:
     lines = run("variability", small, 2, 1, tmp_path)
     assert len(lines) == 3 * 2 * 2 * 2  # folds, presets, ways to part the test rows, views
-    paths = write_variability("variability", lines, fit(small.data, 2, "default", 0, 0), tmp_path, "small")
+    paths = write("variability", lines, fit(small.data, 2, "default", 0, 0), tmp_path, Given(small, "small", 2, "SD"))
     assert {path.name for path in paths} >= {"variability.png", "variability-view2.svg", "variability-features.csv"}
     assert len(pd.read_csv(tmp_path / "variability-features.csv")) == 2 * (5 + 4)
-    assert markdown(lines).count("\n") == 2 + 8
+    assert markdown(lines).count("\n") == 1 + 8
     with pytest.raises(UserError, match="repeats=0"):
         run("variability", small, 2, 0, tmp_path)
 

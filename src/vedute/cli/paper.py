@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vedute.cli.options import FilePath
-from vedute.cli.paper_corrections import collapse
-from vedute.cli.paper_options import need, real_rows_options, rows_given, rows_options, shared_options, shown
+from vedute.cli.paper_collapse import collapse
+from vedute.cli.paper_options import (
+    need,
+    real_rows_options,
+    rows_given,
+    rows_options,
+    shared_options,
+    shown,
+    tell,
+    without_mofa,
+)
 from vedute.cli.paper_privacy import privacy
 from vedute.cli.paper_variability import missing, variability
 from vedute.errors import UserError
 
 if TYPE_CHECKING:
-    from vedute.evaluation.results import Draw
+    from vedute.evaluation.results.comparison import Draw
     from vedute.evaluation.runner import Experiment
 
 WITHOUT = ", or say --no-rivals"
@@ -30,19 +38,19 @@ def command() -> None:
     Each experiment writes NAME.csv (one line for each fold), NAME.md, NAME.png and NAME.svg; NAME is that of the
     command, and ends in "-cnp" with --data and in "-study" with --study. Folds that are done are kept in DIR/folds: an
     interrupted run continues where it stopped. Auto-encoders of one setting train five repetitions together, and are
-    kept when these are done. Ten repeats take from minutes to an hour on two cores; --repeats 1 is a quick look.
+    kept when these are done. Rivals need the extra "baselines" (torch), and MOFA the extra "peers". Ten repeats take
+    from minutes to half an hour on two cores; --repeats 1 is a quick look.
     """
 
 
 @command.command()
 @shared_options
 @rivals_option
-def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
+def sd(repeats: int, out: Path, jobs: int, rivals: bool) -> None:
     """Synthetic data: scenarios IID, G, K and G/K over 1, 3 and 6 centers (table SD_2)."""
     from vedute.evaluation.experiments import sd as experiment
 
-    if rivals:
-        need("torch", "mofapy2", otherwise=WITHOUT)
+    rivals_there(rivals)
     conduct(experiment(rivals=rivals), repeats, out, jobs)
 
 
@@ -50,7 +58,7 @@ def sd(repeats: int, out: Path, jobs: int | None, rivals: bool) -> None:
 @shared_options
 @rivals_option
 @real_rows_options
-def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | None, study: Path | None) -> None:
+def adni(repeats: int, out: Path, jobs: int, rivals: bool, data: Path | None, study: Path | None) -> None:
     """Four views: the same scenarios on real data (table ADNI_2), and the true centers.
 
     The paper's values beside them are those of ADNI.
@@ -59,8 +67,7 @@ def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | N
 
     if data is None and study is None:
         raise UserError("give either --data FOLDER (cnp, which stands in for ADNI) or --study FILE (docs/adni.md)")
-    if rivals:
-        need("torch", "mofapy2", otherwise=WITHOUT)
+    rivals_there(rivals)
     conduct(experiment(rows_given(data, study), rivals=rivals), repeats, out, jobs)
 
 
@@ -68,19 +75,22 @@ def adni(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path | N
 @shared_options
 @rivals_option
 @click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="The open data set heart4.")
-def heart4(repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
+def heart4(repeats: int, out: Path, jobs: int, rivals: bool, data: Path) -> None:
     """Heart disease: random centers, and the four hospitals that the patients come from."""
     from vedute.evaluation.studies import heart4 as experiment
 
     if rivals:
-        need("mofapy2", otherwise=WITHOUT)
-    conduct(experiment(data, rivals=rivals), repeats, out, jobs)
+        without_mofa()
+    asked = experiment(data, rivals=rivals)
+    for remark in asked.remarks:
+        click.echo(remark, err=True)
+    conduct(asked, repeats, out, jobs)
 
 
 @command.command()
 @shared_options
 @rows_options
-def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
+def fedprox(repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
     """Auto-encoders in scenario G, federated by FedAvg and by FedProx with lambda up to 0.5 (table ADNI_fedprox)."""
     from vedute.evaluation.experiments import fedprox as experiment
     from vedute.evaluation.figures.fedprox import figure
@@ -95,7 +105,7 @@ def fedprox(repeats: int, out: Path, jobs: int | None, data: Path | None, study:
 
 @command.command()
 @shared_options
-def corrections(repeats: int, out: Path, jobs: int | None) -> None:
+def corrections(repeats: int, out: Path, jobs: int) -> None:
     """Synthetic data: what each correction of the default preset buys."""
     from vedute.evaluation.experiments import corrections as experiment
 
@@ -106,28 +116,16 @@ def corrections(repeats: int, out: Path, jobs: int | None) -> None:
 @click.option("--components", default="2-15", show_default=True, metavar="RANGE", help="Numbers to try.")
 @shared_options
 @rows_options
-def selection(
-    components: str, repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None
-) -> None:
+def selection(components: str, repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
     """WAIC and errors against the number of components (table Latent_space)."""
     from vedute.cli.select import parse_components
-    from vedute.data.files import write_whole
-    from vedute.evaluation.figures.selection import figure
-    from vedute.evaluation.results import csv, rings
-    from vedute.evaluation.selection import ABOUT, markdown, run, summary
+    from vedute.evaluation.results.selection import write
+    from vedute.evaluation.selection import run
 
     given, tried = rows_given(data, study), parse_components(components)
     name = f"selection{given.suffix}"
-    lines = run(
-        name, given.source, tried, given.scaling, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown()
-    )
-    table, title = summary(lines, given.printed), f"{given.about}, scenario IID, 3 centers, {repeats} x 3-fold"
-    title += rings(given.printed)
-    text = "\n\n".join([f"# {name}: {repeats} x 3-fold", *given.remarks, ABOUT, markdown(table)])
-    found = {"md": text.encode(), "csv": csv(lines).encode(), **figure(lines, table, title)}
-    for kind, content in found.items():
-        write_whole(out / f"{name}.{kind}", content)
-        click.echo(str(out / f"{name}.{kind}"))
+    lines = run(name, given.source, tried, given.scaling, repeats, out, jobs=jobs, on_fold=shown())
+    tell(write(name, lines, out, given))
 
 
 for added in (privacy, variability, missing, collapse):
@@ -153,19 +151,20 @@ def page(results: Path, out: Path) -> None:
 @rivals_option
 @click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="Has the open data sets cnp and heart4.")
 @click.pass_context
-def everything(context: click.Context, repeats: int, out: Path, jobs: int | None, rivals: bool, data: Path) -> None:
+def everything(context: click.Context, repeats: int, out: Path, jobs: int, rivals: bool, data: Path) -> None:
     """All experiments, one after the other, and the page.
 
     Without rivals there is no page, which is about them as well.
     """
-    from vedute.evaluation.studies import HEART4, from_folder, read_folder
+    from vedute.evaluation.studies import from_folder
+    from vedute.evaluation.studies import heart4 as hospitals
 
     how: dict[str, Any] = {"repeats": repeats, "out": out, "jobs": jobs}
     cnp = data / "cnp"
     if rivals:
         need("torch", "mofapy2", otherwise=WITHOUT)
     from_folder(cnp)  # what is wrong with a folder is told before hours of work
-    read_folder(data / "heart4", HEART4)
+    hospitals(data / "heart4")
     context.invoke(sd, rivals=rivals, **how)
     context.invoke(adni, rivals=rivals, data=cnp, study=None, **how)
     context.invoke(heart4, rivals=rivals, data=data / "heart4", **how)
@@ -179,14 +178,17 @@ def everything(context: click.Context, repeats: int, out: Path, jobs: int | None
         context.invoke(page, results=out, out=out / "reproduction.md")
 
 
-def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int | None, draw: Draw | None = None) -> None:
+def rivals_there(rivals: bool) -> None:
+    """Refuse rivals that cannot run; only MOFA may be left out of them."""
+    if rivals:
+        need("torch", otherwise=WITHOUT)
+        without_mofa()
+
+
+def conduct(experiment: Experiment, repeats: int, out: Path, jobs: int, draw: Draw | None = None) -> None:
     """Run, write, and tell where."""
     from vedute.evaluation.figures.comparison import figure
-    from vedute.evaluation.results import write
+    from vedute.evaluation.results.comparison import write
     from vedute.evaluation.runner import run
 
-    lines = run(experiment, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    for remark in experiment.remarks:
-        click.echo(remark)
-    for path in write(experiment, lines, out, draw or figure):
-        click.echo(str(path))
+    tell(write(experiment, run(experiment, repeats, out, jobs=jobs, on_fold=shown()), out, draw or figure))

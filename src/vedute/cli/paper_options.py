@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,6 +45,12 @@ def need(*packages: str, otherwise: str = "") -> None:
         raise UserError(f"needs {' and '.join(lacking)}: pip install 'vedute[{extras}]'{otherwise}")
 
 
+def without_mofa() -> None:
+    """Say that MOFA is left out, where its package is not there."""
+    if importlib.util.find_spec("mofapy2") is None:
+        click.echo("without MOFA, which needs mofapy2: pip install 'vedute[peers]'", err=True)
+
+
 def shared_options(function: F) -> F:
     """What all experiments take."""
     for option in reversed(
@@ -57,11 +63,24 @@ def shared_options(function: F) -> F:
                 help="How often, on 3 folds each time.",
             ),
             click.option("--out", type=FilePath, required=True, metavar="DIR", help="Folder for tables and figures."),
-            click.option("--jobs", type=click.IntRange(1), help="Processes at once. [default: one for each core]"),
+            click.option(
+                "--jobs",
+                type=click.IntRange(1),
+                default=_cores,
+                show_default="one for each core",
+                help="Processes at once.",
+            ),
         )
     ):
         function = option(function)
     return function
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
 
 
 def shown() -> Callable[[int, int], None] | None:
@@ -73,12 +92,23 @@ def _counted(done: int, total: int) -> None:
     click.echo(f"\rpart {done}/{total}", nl=done == total, err=True)
 
 
+def tell(paths: Iterable[Path]) -> None:
+    """Where results are."""
+    for path in paths:
+        click.echo(str(path))
+
+
 def rows_given(data: Path | None, study: Path | None) -> Given:
-    """The rows that an experiment is to run on."""
+    """The rows that an experiment is to run on; what has to be said of them is said before it runs."""
     from vedute.evaluation.studies import SYNTHETIC, from_folder, from_study
 
     if data is not None and study is not None:
         raise UserError("give --data FOLDER or --study FILE, not both")
+    given = SYNTHETIC
     if data is not None:
-        return from_folder(data)
-    return SYNTHETIC if study is None else from_study(study)
+        given = from_folder(data)
+    if study is not None:
+        given = from_study(study)
+    for remark in given.remarks:
+        click.echo(remark, err=True)
+    return given

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown
+from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown, tell
 
 
 @click.command()
 @shared_options
 @rows_options
-def privacy(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
+def privacy(repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
     """Accuracy against eps, the clip constant and the true total; global parameters by round.
 
     Writes NAME.md, NAME.csv (one line for each point and fold), NAME-rounds.csv (over folds) and the figures NAME,
     NAME-total, NAME-spread and NAME-rounds (PNG and SVG); NAME is "privacy", "privacy-cnp" with
     --data or "privacy-study" with --study.
     """
-    from vedute.evaluation.privacy_results import write
     from vedute.evaluation.privacy_runs import run
+    from vedute.evaluation.results.privacy import write
 
     given = rows_given(data, study)
     name = f"privacy{given.suffix}"
-    points, rounds = run(
-        name, given.source, given.n_components, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown()
-    )
-    for path in write(name, points, rounds, out, f"{given.printed}_2", given.about):
-        click.echo(str(path))
+    points, rounds = run(name, given.source, given.n_components, repeats, out, jobs=jobs, on_fold=shown())
+    tell(write(name, points, rounds, out, given))

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from vedute.cli.paper_options import need, rows_given, rows_options, shared_options, shown
+from vedute.cli.paper_options import rows_given, rows_options, shared_options, shown, tell, without_mofa
 
 
 @click.command()
 @shared_options
 @rows_options
-def variability(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
+def variability(repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
     """Latent space by center, predicted against observed, missing views imputed (scenario G/K).
 
     Writes NAME.md, NAME.csv, NAME-features.csv and the figures NAME and NAME-VIEW of both missing views (PNG and SVG);
     NAME is "variability", "variability-cnp" with --data or "variability-study" with --study.
     """
+    from vedute.evaluation.results.variability import write
     from vedute.evaluation.variability import fit, run
-    from vedute.evaluation.variability_results import write_variability
 
     given = rows_given(data, study)
     name, q = f"variability{given.suffix}", given.n_components
-    lines = run(name, given.source, q, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    for path in write_variability(name, lines, fit(given.source.draw(0), q, "default", 0, 0), out, given.about):
-        click.echo(str(path))
+    lines = run(name, given.source, q, repeats, out, jobs=jobs, on_fold=shown())
+    tell(write(name, lines, fit(given.source.draw(0), q, "default", 0, 0), out, given))
 
 
 @click.command()
 @shared_options
 @rows_options
-def missing(repeats: int, out: Path, jobs: int | None, data: Path | None, study: Path | None) -> None:
+def missing(repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
     """A view hidden in a third of the centers, predicted by us, by regression and by MOFA.
 
     Writes NAME.md, NAME.csv, NAME.png and NAME.svg; NAME is "missing", "missing-cnp" with --data or "missing-study"
-    with --study. Needs the extra "peers".
+    with --study. Without the extra "peers" it leaves out MOFA.
     """
     from vedute.evaluation.missing import run
-    from vedute.evaluation.variability_results import write_missing
+    from vedute.evaluation.results.missing import write
 
-    need("mofapy2")
+    without_mofa()
     given = rows_given(data, study)
     name = f"missing{given.suffix}"
-    lines = run(name, given.source, given.n_components, repeats, out, jobs=jobs or os.cpu_count() or 1, on_fold=shown())
-    for path in write_missing(name, lines, out, given.about):
-        click.echo(str(path))
+    lines = run(name, given.source, given.n_components, repeats, out, jobs=jobs, on_fold=shown())
+    tell(write(name, lines, out, given))

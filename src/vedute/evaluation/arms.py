@@ -10,7 +10,7 @@ import numpy as np
 
 from vedute.core.params import Array
 from vedute.evaluation.baselines.autoencoders import Autoencoder, fit_together
-from vedute.evaluation.folds import Fold
+from vedute.evaluation.folds import Fold, Parting
 from vedute.evaluation.methods import Centers, Fitted, Method, Views
 from vedute.evaluation.metrics import Labels, at, latent_accuracy, mean_error
 
@@ -18,6 +18,7 @@ Scaling = Literal["per center", "per center, test as one", "shared"]
 Sees = Literal["centers", "whole", "alone"]
 Scaled = dict[str, dict[str, Array]]
 Wanted = tuple[Method, Centers, int]  # a fit to do, with its seed
+Dealt = Mapping[Parting | None, Fold]  # the same train rows beside test rows that were parted in several ways
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Arm:
     method: Method
     scaling: Scaling = "shared"
     sees: Sees = "centers"
+    parting: Parting | None = None  # of the test rows, if not as the dealing of the train rows asks
 
     def __post_init__(self) -> None:
         if self.sees == "whole" and self.scaling != "shared":
@@ -43,21 +45,21 @@ class Score:
     accuracy: float
 
 
-def scores_of_folds(arms: Sequence[Arm], folds: Sequence[tuple[Fold, int]]) -> list[list[Score]]:
+def scores_of_folds(arms: Sequence[Arm], folds: Sequence[tuple[Dealt, int]]) -> list[list[Score]]:
     """The score of each arm on each fold with its seed; methods that can be stacked train on all folds at once.
 
-    Arms that differ only in the scaling of the test rows share their fits.
+    Arms that differ only in the parting or the scaling of the test rows share their fits.
     """
     wanted: dict[object, list[Wanted]] = {}
-    for i, (fold, seed) in enumerate(folds):
+    for i, (dealt, seed) in enumerate(folds):
         for arm in arms:
             if _key(i, arm) not in wanted:
-                wanted[_key(i, arm)] = [(arm.method, table, seed) for table in _seen(arm, fold)[0]]
+                wanted[_key(i, arm)] = [(arm.method, table, seed) for table in _seen(arm, dealt[arm.parting])[0]]
     fits = iter(_fits([one for several in wanted.values() for one in several]))
     fitted = {key: [next(fits) for _ in several] for key, several in wanted.items()}
     found = []
-    for i, (fold, _) in enumerate(folds):
-        found.append([_mean_score(arm, fitted[_key(i, arm)], fold) for arm in arms])
+    for i, (dealt, _) in enumerate(folds):
+        found.append([_mean_score(arm, fitted[_key(i, arm)], dealt[arm.parting]) for arm in arms])
     return found
 
 

@@ -24,6 +24,7 @@ Line = dict[str, Any]  # one line of a tidy table
 Told = Callable[[int, int], None]  # is told how many parts are done, and of how many
 COMPUTES = ("numpy", "scipy", "scikit-learn", "pandas", "torch", "mofapy2")
 IMPORTED = {"scikit-learn": "sklearn"}
+SHOW = {"cli", "report", "tables", "figures", "results", "page"}  # folders that only show what others computed
 FOLDS = "folds"  # the folder of finished parts, inside that of the results
 
 
@@ -112,9 +113,10 @@ def keyed(task: object, rows: bytes = b"") -> str:
 
 @cache
 def _code() -> str:
-    """A checksum of the package, and the versions of those that it computes with."""
+    """A checksum of all of the package that computes, and the versions of those that it computes with."""
     package = Path(vedute.__file__).parent
-    sources = b"".join(path.read_bytes() for path in sorted(package.rglob("*.py")))
+    paths = (path for path in sorted(package.rglob("*.py")) if SHOW.isdisjoint(path.relative_to(package).parts))
+    sources = b"".join(path.read_bytes() for path in paths)
     versions = {name: version(name) for name in COMPUTES if importlib.util.find_spec(IMPORTED.get(name, name))}
     return sha256(f"{versions}".encode() + sources)
 

@@ -17,7 +17,6 @@ from vedute.data.scaling import Ranges
 from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
 from vedute.federation.model import Model
-from vedute.privacy.policies import PaperPrivacy
 
 Views = Mapping[str, Array]
 Centers = Mapping[str, Views]
@@ -129,25 +128,6 @@ class OwnParameters:
         """Fit, and keep the parameters of every center."""
         model = self.method.model(centers, seed)
         return ByCenter(model.emission(None), {name: model.emission(name) for name in centers})
-
-
-@dataclass(frozen=True)
-class DPFedMvPPCA:
-    """Algorithm 2 of the paper, with the budget of one mechanism that its tables have; round 1 is raw."""
-
-    n_components: int
-    epsilon: float = 10.0
-    delta: float = 0.01
-    clip: float = 1.0
-
-    def fit(self, centers: Centers, seed: int) -> Projection:
-        """Fit all rounds; the noise comes from the seed, or no table could be written twice."""
-        policy = PaperPrivacy(self.epsilon, self.delta, self.clip, seed=seed)
-        estimator = FederatedPPCA(
-            self.n_components, preset="paper", rounds=ROUNDS, tol=None, random_state=seed, privacy=policy,
-            scaling="center-minmax",  # leaves rows that are scaled already as they are
-        )  # fmt: skip
-        return Projection(_fitted(estimator, centers).emission(None))
 
 
 def _fitted(estimator: Any, centers: Centers, ranges: Ranges | None = None) -> Model:

@@ -35,12 +35,14 @@ def at(fitted: Fitted, center: str) -> Fitted:
 
 
 def latent_accuracy(train: Array, train_groups: Labels, test: Array, test_groups: Labels) -> float:
-    """Share of test subjects whose group linear discriminant analysis tells from the latent means, NaN without groups.
+    """Share of test subjects whose group linear discriminant analysis tells from the latent means.
 
-    The discriminant is fitted on train latent means.
+    The discriminant is fitted on train latent means. NaN where these are of one group, all alike, or no numbers: a run
+    that diverged must not end the experiment.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    if len(np.unique(train_groups)) < 2:
+    told = np.isfinite(train).all() and np.isfinite(test).all() and np.ptp(train, axis=0).any()
+    if len(np.unique(train_groups)) < 2 or not told:
         return float("nan")
     return float(LinearDiscriminantAnalysis().fit(train, train_groups).score(test, test_groups))

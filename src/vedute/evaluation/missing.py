@@ -7,11 +7,10 @@ coefficients travel, and the predictions are averaged. Ridge on pooled rows and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from vedute.core.params import Array
 from vedute.core.streams import stream
 from vedute.data.scenarios import split
 from vedute.estimator import FederatedPPCA
-from vedute.evaluation.baselines.mofa import MOFA
+from vedute.evaluation.baselines.mofa import MOFA, installed
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Views, end_of, quietly
@@ -178,7 +177,6 @@ class Task:
         few = [q for q in FEW if q < self.components] + [self.components]
         ours = {q: by_ours(hidden, q, seed) for q in few}
         best, held = chosen(hidden, few, seed), chosen(hidden, few, seed, by_holders)
-        mofa, mofa_held = (chosen(hidden, few, seed, predict) for predict in (by_mofa, by_mofa_of_holders))
         found: list[tuple[str, float, Array, Array | None]] = [(OURS, q, *guess) for q, guess in ours.items()]
         found += [
             (CHOSEN, best, *ours[best]),
@@ -188,10 +186,15 @@ class Task:
             (MEAN, UNTOLD, np.zeros_like(hidden.truth), None),  # 0 in these units
             ("ridge, each center alone", UNTOLD, by_ridge(hidden), None),
             ("ridge, pooled rows", UNTOLD, by_pooled_ridge(hidden), None),
-            (MOFAS, self.components, *by_mofa(hidden, self.components, seed)),
-            (MOFAS + BY_HIDING, mofa, *by_mofa(hidden, mofa, seed)),
-            (MOFA_HOLDERS + BY_HIDING, mofa_held, *by_mofa_of_holders(hidden, mofa_held, seed)),
         ]
+        if installed():
+            both = (by_mofa, by_mofa_of_holders)
+            mofa, mofa_held = (chosen(hidden, few, seed, predict) for predict in both)
+            found += [
+                (MOFAS, self.components, *by_mofa(hidden, self.components, seed)),
+                (MOFAS + BY_HIDING, mofa, *by_mofa(hidden, mofa, seed)),
+                (MOFA_HOLDERS + BY_HIDING, mofa_held, *by_mofa_of_holders(hidden, mofa_held, seed)),
+            ]
         about = {"view": self.view, "repeat": self.repeat, "fold": self.fold}
         return [about | {"method": name, "q": q} | _judged(hidden.truth, guess, sd) for name, q, guess, sd in found]
 
@@ -218,28 +221,3 @@ def run(
     views = list(source.draw(0).views)
     tasks = [Task(name, components, view, *place) for place in places(repeats) for view in views]
     return each_part(tasks, source, out, jobs=jobs, on_fold=on_fold)
-
-
-def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """Means and sds over thirds and repetitions; q is a mean where it was chosen."""
-    named = lines.assign(method=[_named(row) for row in lines.to_dict("records")])
-    grouped = named.groupby(["view", "method"], sort=False)
-    metrics = grouped[["mae", "explained", "coverage"]]
-    found = metrics.mean().join(metrics.std(ddof=0).add_suffix("_sd")).join(grouped["q"].mean())
-    return found.reset_index()
-
-
-def _named(row: Mapping[Hashable, Any]) -> str:
-    return f"{row['method']}, q = {row['q']:.0f}" if row["method"] in (OURS, GLOBAL, HOLDERS) else str(row["method"])
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """One line for each hidden view and method."""
-    head = ["hidden view", "method", "q", "MAE (sd of the feature)", "variance explained", "90 % intervals cover"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in table.to_dict("records"):
-        covered = "" if row["coverage"] != row["coverage"] else f"{row['coverage']:.1%}"
-        q = "" if row["q"] != row["q"] else f"{row['q']:.1f}"
-        cells = [row["view"], row["method"], q, f"{row['mae']:.3f} ± {row['mae_sd']:.3f}"]
-        lines.append("| " + " | ".join([*map(str, cells), f"{row['explained']:+.1%}", covered]) + " |")
-    return "\n".join(lines) + "\n"

@@ -20,13 +20,12 @@ from vedute.evaluation.folds import Dataset, Dealing, Fold, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Projection, common_layout, side_by_side
 from vedute.evaluation.metrics import mean_error
-from vedute.evaluation.private import FIRST_ROUNDS, Trail, Variant
+from vedute.evaluation.private import DELTA, FIRST_ROUNDS, MAIN, Trail, Variant
 from vedute.privacy.figures import spreads
 from vedute.privacy.paper import ratio
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 
 N_CENTERS = 3
-DELTA = 0.01  # of each mechanism of the paper
 TOTAL_DELTA = 1e-5  # at which totals are told
 EPSILONS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 CLIPS = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -72,7 +71,7 @@ def cases(q: int, views: int, rounds: int = 100) -> list[Case]:
     shared = replace(plain, scaling="shared")
     totals = list(TOTALS)
     for eps in SAME_TOTALS:
-        clip = ratio(1.0, 10.0, DELTA, N_CENTERS) / ratio(1.0, eps, DELTA, N_CENTERS)
+        clip = ratio(MAIN.clip, MAIN.epsilon, DELTA, N_CENTERS) / ratio(1.0, eps, DELTA, N_CENTERS)
         policy = PaperPrivacy(eps, DELTA, clip, "public")
         totals.append(honest(policy, views, rounds))
         found.append(Case("total", replace(shared, policy=policy), totals[-1]))
@@ -159,7 +158,7 @@ class Walk:
         centers, test = scaled(fold.centers, fold.test, "per center")
         plain = Variant(self.components, rounds=self.rounds)
         variants = {NONE: plain} | {
-            first: replace(plain, policy=PaperPrivacy(10.0, DELTA, 1.0, first)) for first in FIRST_ROUNDS
+            first: replace(plain, policy=replace(MAIN, first_round=first)) for first in FIRST_ROUNDS
         }
         lines = []
         for name, variant in variants.items():

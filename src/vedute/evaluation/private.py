@@ -20,6 +20,8 @@ from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute.sources import open_rows, open_source
 
 FIRST_ROUNDS: tuple[Literal["raw", "public"], ...] = ("raw", "public")
+DELTA = 0.01  # of each mechanism of the paper
+MAIN = PaperPrivacy(10.0, DELTA, clip=1.0)  # what each is told in its tables; round 1 is raw
 
 
 @dataclass
@@ -99,3 +101,14 @@ class Variant:
                     return found
         found.final = Projection(model.emission(None))
         return found
+
+
+@dataclass(frozen=True)
+class DPFedMvPPCA:
+    """The paper's private algorithm, with the budget that its tables have."""
+
+    n_components: int
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Fit all rounds."""
+        return Variant(self.n_components, policy=MAIN).fit(centers, seed).end

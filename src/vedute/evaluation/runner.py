@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from vedute.evaluation.arms import Arm, scores_of_folds
 from vedute.evaluation.baselines.autoencoders import device
-from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, Parting, dealt, seed_of
+from vedute.evaluation.folds import N_FOLDS, Dataset, Dealing, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each, fold_key, keep, kept, places
 
 STACK = 5  # repetitions that train together: more gain little, and what is interrupted is lost
@@ -27,7 +27,6 @@ class Setting:
     arms: tuple[Arm, ...]
     part: str = "ours"  # what its finished folds are filed under
     stacked: bool = False  # compute many folds at once, for methods that gain by it
-    parting: Parting | None = None  # of the test rows, if not as the dealing of the train rows asks
 
 
 @dataclass(frozen=True)
@@ -100,16 +99,15 @@ def compute(wanted: Sequence[tuple[Dataset, Task]]) -> list[list[Line]]:
     """The lines of each task, given its study; all tasks have the same arms."""
     if not wanted:
         return []
-    folds = []
+    arms, folds = wanted[0][1].setting.arms, []
     for data, task in wanted:
-        setting, place = task.setting, (task.repeat, task.fold)
-        folds.append((dealt(data, *place, setting.dealing, setting.centers, setting.parting), seed_of(*place)))
-    arms = wanted[0][1].setting.arms
+        place, how = (task.repeat, task.fold), (task.setting.dealing, task.setting.centers)
+        folds.append(({arm.parting: dealt(data, *place, *how, arm.parting) for arm in arms}, seed_of(*place)))
     with threadpool_limits(1, user_api="blas"):
         scored = scores_of_folds(arms, folds)
     found = []
-    for (_, task), (fold, _), own in zip(wanted, folds, scored, strict=True):
-        about = {"scenario": task.setting.dealing, "centers": len(fold.centers)}
+    for (_, task), (parted, _), own in zip(wanted, folds, scored, strict=True):
+        about = {"scenario": task.setting.dealing, "centers": len(parted[arms[0].parting].centers)}
         at = {"repeat": task.repeat, "fold": task.fold}
         lines = [
             about | {"method": arm.name, "scaling": arm.scaling} | at | asdict(score)

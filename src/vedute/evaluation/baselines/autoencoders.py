@@ -32,7 +32,7 @@ class Autoencoder:
     encoders: Encoders = "joint"
     hidden: int = 0  # 0: linear
     proximal: float = 0.0  # lambda of FedProx; 0 is FedAvg
-    noise: Literal["optimal", "learned"] = "optimal"
+    noise_from: float | None = None  # log variance from which Adam learns the noise; else it is at its optimum
     schedule: Schedule = field(default_factory=Schedule)
 
     def fit(self, centers: Centers, seed: int) -> Encoded:
@@ -42,7 +42,7 @@ class Autoencoder:
     def shape(self, layout: Layout) -> Shape:
         """Its channels, given the views."""
         channels = (layout.sizes,) if self.encoders == "joint" else tuple((d,) for d in layout.sizes)
-        return Shape(channels, self.n_components, self.hidden, self.noise)
+        return Shape(channels, self.n_components, self.hidden, self.noise_from)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -73,10 +74,10 @@ class MOFA:
         layout = common_layout(centers)
         rows = np.concatenate([side_by_side(views, layout) for views in centers.values()])
         mean = np.nanmean(rows, axis=0)
-        variance = np.nanvar(rows, axis=0)
+        spread = np.nanvar(rows, axis=0)
         unit = np.empty_like(mean)
         for columns in layout.slices.values():
-            unit[columns] = np.sqrt(variance[columns].mean())
+            unit[columns] = np.sqrt(spread[columns].mean())
         for _ in range(1 + REFITS):
             W, variance, precision = _weights(trained(layout, (rows - mean) / unit, self.n_components, seed))
             noise = unit**2 / precision
@@ -85,6 +86,11 @@ class MOFA:
             if np.abs((mean - found.mu) / unit).max() <= MOVED:
                 break
         return Factors(found, variance * unit[:, None] ** 2)
+
+
+def installed() -> bool:
+    """Whether its package is there."""
+    return importlib.util.find_spec("mofapy2") is not None
 
 
 def _most_likely(emission: Emission, rows: Array) -> Array:

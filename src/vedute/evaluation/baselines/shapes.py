@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from vedute.core.params import Array
 
@@ -13,13 +12,14 @@ from vedute.core.params import Array
 class Shape:
     """What is encoded by itself (a channel), and how: ``hidden`` 0 is one linear layer, else two with tanh between.
 
-    ``noise``: the variance of each view is "optimal" for the errors of the moment, or "learned" by Adam from 1.
+    ``noise_from``: the log variance of each view from which Adam learns it; without one, the variance is at its optimum
+    for the errors of the moment.
     """
 
     channels: tuple[tuple[int, ...], ...]  # the sizes of the views in each channel
     n_components: int
     hidden: int = 0
-    noise: Literal["optimal", "learned"] = "optimal"
+    noise_from: float | None = None
 
     @property
     def widths(self) -> list[int]:

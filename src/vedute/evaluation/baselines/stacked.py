@@ -68,7 +68,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _start(shape: Shape, draw: np.random.Generator) -> Tensors:
-    """Weights uniform on +- 1/sqrt(inputs), biases 0, a learned log variance of the noise 0."""
+    """Weights uniform on +- 1/sqrt(inputs), biases 0, a learned log variance of the noise where the shape says."""
     q, h = shape.n_components, shape.hidden
     found: Tensors = {}
     for k, d in enumerate(shape.widths):
@@ -79,8 +79,8 @@ def _start(shape: Shape, draw: np.random.Generator) -> Tensors:
             drawn = draw.uniform(-1.0, 1.0, (inputs, outputs)) / np.sqrt(inputs)
             found[k, f"{name} weight"] = torch.tensor(drawn, dtype=torch.float32)
             found[k, f"{name} bias"] = torch.zeros(1, outputs)
-        if shape.noise == "learned":
-            found[k, "noise"] = torch.zeros(1, len(shape.channels[k]))
+        if shape.noise_from is not None:
+            found[k, "noise"] = torch.full((1, len(shape.channels[k])), shape.noise_from)
     return found
 
 
@@ -141,7 +141,7 @@ def _loss(shape: Shape, weights: Tensors, batch: _Batch, noise: Any) -> Any:
         squared = (_decoded(weights, k, drawn) - rows.repeat(1, len(channels), 1)) ** 2 * weight
         for v, part in enumerate(squared.split(shape.channels[k], dim=2)):
             error, d = part.sum((1, 2)), part.shape[2]
-            if shape.noise == "learned":
+            if shape.noise_from is not None:
                 level = weights[k, "noise"][:, 0, v]
                 misfit = d * level + error * torch.exp(-level)
             else:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from vedute.evaluation.figures.canvas import canvas, files, logarithmic, tidy
-from vedute.evaluation.privacy_tables import EXPLODES
-from vedute.evaluation.significance import mark
+from vedute.evaluation.tables.privacy import EXPLODES
+from vedute.evaluation.tables.significance import mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

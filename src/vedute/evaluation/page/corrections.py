@@ -12,6 +12,8 @@ from vedute.evaluation import collapse
 from vedute.evaluation.collapse import LOST
 from vedute.evaluation.experiments import CORRECTED, DEFAULT, PAPER, YARDSTICK
 from vedute.evaluation.page.parts import placed, ratios, times
+from vedute.evaluation.tables.collapse import markdown
+from vedute.evaluation.tables.collapse import summary as spreads
 
 
 def files() -> list[str]:
@@ -22,7 +24,7 @@ def files() -> list[str]:
 def section(folder: Path) -> str:
     """Recovery of a known spread, then errors on SD."""
     draws, lines = (pd.read_csv(folder / f"{name}.csv") for name in files())
-    table, ratio = collapse.summary(draws), ratios(lines, YARDSTICK)
+    table, ratio = spreads(draws), ratios(lines, YARDSTICK)
     shrunk = draws[(draws["round"] == draws["round"].max()) & (draws["parameter"] == "W")]
     lost = shrunk.assign(lost=shrunk["ratio"] < LOST).groupby("method", sort=False)["lost"].mean()
     wide, wild = (_above(shrunk[shrunk["method"] == name]) for name in (PAPER, DEFAULT))
@@ -63,7 +65,7 @@ rounds, at {carried.min():.1f} to {carried.max():.1f} times the truth in the med
 
 {_moving(draws)} Median over draws and views, quartiles, and how often W is lost:
 
-{collapse.markdown(table)}
+{markdown(table)}
 ### What does it cost in errors?
 
 On SD ({times(lines)}, one scaling for all), test error over that of PCA which saw all rows and views. At worst it is

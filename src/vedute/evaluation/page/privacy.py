@@ -8,9 +8,9 @@ import pandas as pd
 
 from vedute.evaluation.folds import N_FOLDS
 from vedute.evaluation.methods import LONGEST
-from vedute.evaluation.privacy_results import RANGES, READING
-from vedute.evaluation.privacy_tables import after_all, collapse, floored, markdown, summary
-from vedute.evaluation.significance import TEST
+from vedute.evaluation.results.privacy import RANGES, READING
+from vedute.evaluation.tables.privacy import after_all, collapse, floored, markdown, summary
+from vedute.evaluation.tables.significance import TEST
 
 NAMES = {"privacy": ("SD_2", "SD"), "privacy-cnp": ("ADNI_2", "cnp, which is not ADNI")}
 

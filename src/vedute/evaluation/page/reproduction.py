@@ -22,7 +22,7 @@ from vedute.evaluation.page import (
     variability,
 )
 from vedute.evaluation.page.parts import filled, times
-from vedute.evaluation.tables import markdown, summary
+from vedute.evaluation.tables.comparison import markdown, summary
 
 HEAD = f"""# What of the paper's tables we find again
 

@@ -22,7 +22,7 @@ from vedute.evaluation.experiments import (
     VAE,
 )  # fmt: skip
 from vedute.evaluation.page.parts import at_most, listed, means, placed, rows, times, value
-from vedute.evaluation.tables import markdown, paper_table, summary
+from vedute.evaluation.tables.comparison import markdown, paper_table, summary
 
 DATA = {"sd": ("SD", "SD_2"), "adni-cnp": ("cnp", "ADNI_2")}
 SWEEPS = {"fedprox-cnp": "cnp", "fedprox": "SD"}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from vedute.evaluation.page.parts import at_most, times
-from vedute.evaluation.selection import ABOUT, markdown, summary
+from vedute.evaluation.results.selection import ABOUT
+from vedute.evaluation.tables.selection import markdown, summary
 
 TRUTH = 5  # components of SD
 

@@ -20,7 +20,7 @@ from vedute.evaluation.page.parts import (
     times,
     value,
 )
-from vedute.evaluation.tables import paper_table, summary
+from vedute.evaluation.tables.comparison import paper_table, summary
 
 POINTS = 3.0  # of accuracy below PCA that are to be named
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from vedute.evaluation.experiments import DEFAULT, PAPER, PRIVATE, SCATTERED, TESTED, YARDSTICK
 from vedute.evaluation.page.parts import accuracies, at_most, means, placed, ratios, rows, times, value
-from vedute.evaluation.tables import gaps, summary
+from vedute.evaluation.tables.comparison import gaps, summary
 
 
 def files() -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from vedute.evaluation import missing, variability
 from vedute.evaluation.missing import (
     BY_HIDING,
     CHOSEN,
@@ -18,8 +17,10 @@ from vedute.evaluation.missing import (
     MOFAS,
     OURS,
 )
+from vedute.evaluation.results import missing as missing_results
+from vedute.evaluation.results import variability as variability_results
+from vedute.evaluation.tables import missing, variability
 from vedute.evaluation.variability import PARTED
-from vedute.evaluation.variability_results import ABOUT_MISSING, ABOUT_VARIABILITY
 
 PEERS = ("ridge, each center alone", "ridge, pooled rows", MOFAS)
 DATA = {"": ("SD", ("view2", "view3")), "-cnp": ("cnp, which is not ADNI", ("QUEST", "T1W"))}
@@ -41,11 +42,11 @@ def section(folder: Path) -> str:
         [
             f"""## Variability of centers, and missing views imputed (the paper's section 4.3.2)
 
-Written by `vedute paper variability` and, with `--data cnp`, on cnp. {ABOUT_VARIABILITY}""",
+Written by `vedute paper variability` and, with `--data cnp`, on cnp. {variability_results.ABOUT}""",
             *shown,
             f"""## A view hidden in a third of the centers
 
-Written by `vedute paper missing` and, with `--data cnp`, on cnp. {ABOUT_MISSING}""",
+Written by `vedute paper missing` and, with `--data cnp`, on cnp. {missing_results.ABOUT}""",
             *told,
             _verdict(hidden["-cnp"], raw["-cnp"]),
         ]

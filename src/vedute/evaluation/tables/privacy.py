@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from vedute.evaluation.folds import N_FOLDS
-from vedute.evaluation.significance import holm, mark, paired_p, worse
-from vedute.evaluation.tables import paper_table
+from vedute.evaluation.tables.cells import rows, told
+from vedute.evaluation.tables.comparison import paper_table
+from vedute.evaluation.tables.significance import holm, mark, paired_p, worse
 
 POINT = ["sweep", "policy", "first_round", "epsilon", "clip", "scaling"]
 METRICS = {"test_mae": "MAE test", "accuracy": "accuracy"}
@@ -24,12 +25,12 @@ def summary(lines: pd.DataFrame, table: str) -> pd.DataFrame:
     lines = lines.fillna({"first_round": ""})
     for point, own in lines.groupby(POINT, sort=False, dropna=False):
         about = dict(zip(POINT, point, strict=True))
-        rows = own.set_index(["repeat", "fold"])
-        about |= {"rho": rows["rho"].iloc[0], "total": rows["total"].iloc[0], "folds": len(rows)}
-        about["noise_ratio"] = rows["noise_ratio"].quantile(0.5)
+        folds = own.set_index(["repeat", "fold"])
+        about |= {"rho": folds["rho"].iloc[0], "total": folds["total"].iloc[0], "folds": len(folds)}
+        about["noise_ratio"] = folds["noise_ratio"].quantile(0.5)
         plain = _plain(lines, str(about["scaling"]))
         for metric in METRICS:
-            values = rows[metric]
+            values = folds[metric]
             about |= {
                 metric: values.mean(),
                 f"{metric}_sd": values.std(ddof=0),
@@ -69,22 +70,22 @@ def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
     head = ["policy", "round 1", "eps of a mechanism", "clip", "rho", "true total eps", "units"]
     for title in METRICS.values():
         head += [title, paper, "worse in"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    body = []
     repeats = int(table["folds"].max()) // N_FOLDS
     for row in table.to_dict("records"):
         subject = row["policy"] == "subject"
         cells = ["the mean alone" if row["sweep"] == "mean" else str(row["policy"]), str(row["first_round"])]
-        cells += ["" if subject else number(row["epsilon"]), number(row["clip"]), number(row["rho"]), _total(row)]
+        cells += [
+            "" if subject else told(row["epsilon"], ".3g"),
+            told(row["clip"], ".3g"),
+            told(row["rho"], ".3g"),
+            _total(row),
+        ]
         cells.append(str(row["scaling"]))
         for metric in METRICS:
-            cells += [_measured(row, metric), number(row[f"{metric}_paper"], 4), _worse(row, metric, repeats)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def number(value: float, digits: int = 3) -> str:
-    """A number, or nothing."""
-    return "" if value != value else f"{value:.{digits}g}"
+            cells += [_measured(row, metric), told(row[f"{metric}_paper"], ".4g"), _worse(row, metric, repeats)]
+        body.append(cells)
+    return rows(head, body)
 
 
 def _total(row: Mapping[Any, Any]) -> str:

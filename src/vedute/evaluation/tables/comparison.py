@@ -8,6 +8,7 @@ import pandas as pd
 
 from vedute.errors import UserError
 from vedute.evaluation.experiments import MCVAE, PAPER, PRIVATE, UNTUNED, VAE
+from vedute.evaluation.tables.cells import rows
 
 METRICS = {"train_mae": "MAE train", "test_mae": "MAE test", "accuracy": "accuracy"}
 KEY = ["scenario", "centers", "method", "scaling"]
@@ -23,7 +24,7 @@ def paper_table(name: str) -> pd.DataFrame:
 
     The names are those of the labels in the paper's source; all rows of these tables are there.
     """
-    with files("vedute.evaluation").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
+    with files("vedute.evaluation.tables").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
         whole = pd.read_csv(file)
     found = whole[whole["table"] == name].drop(columns="table")
     if found.empty:
@@ -53,10 +54,10 @@ def summary(lines: pd.DataFrame, paper: str | None = None) -> pd.DataFrame:
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
     """Ours over the paper's, minus one, for the rows that stand in the paper."""
-    rows = table.dropna(subset=["train_mae_paper"])
-    found = rows[["scenario", "centers", "method"]].copy()
+    printed = table.dropna(subset=["train_mae_paper"])
+    found = printed[["scenario", "centers", "method"]].copy()
     for metric in METRICS:
-        found[metric] = rows[metric] / rows[f"{metric}_paper"] - 1.0
+        found[metric] = printed[metric] / printed[f"{metric}_paper"] - 1.0
     return found.reset_index(drop=True)
 
 
@@ -66,15 +67,15 @@ def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
     head = ["scenario", "centers", "method", "scaling"]
     for title in METRICS.values():
         head += [title, f"{title}, {paper}"] if beside else [title]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    body = []
     for row in table.to_dict("records"):
         cells = [str(row[column]) for column in KEY]
         for metric in METRICS:
             cells.append(_plus_minus(row[metric], row[f"{metric}_sd"]))
             if beside:
                 cells.append(_plus_minus(row[f"{metric}_paper"], row[f"{metric}_sd_paper"]))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        body.append(cells)
+    return rows(head, body)
 
 
 def _plus_minus(mean: float, sd: float) -> str:

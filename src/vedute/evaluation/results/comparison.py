@@ -1,20 +1,20 @@
-"""What an experiment leaves in its folder: tidy CSV, Markdown table, figures."""
+"""What an experiment that compares methods leaves in its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from vedute.data.files import write_whole
 from vedute.evaluation.figures.comparison import figure
 from vedute.evaluation.folds import Dataset
+from vedute.evaluation.results.writing import Drawn, csv, named, page, put
 from vedute.evaluation.runner import Experiment
-from vedute.evaluation.tables import markdown, summary
+from vedute.evaluation.tables.comparison import markdown, summary
 
-Draw = Callable[[pd.DataFrame, str], dict[str, bytes]]
+Draw = Callable[[pd.DataFrame, str], Drawn]
 UNITS = (
     "Errors in min-max scaled units; mean ± standard deviation over folds (of SD: over draws as well); accuracy by LDA "
     "on latent means."
@@ -23,18 +23,15 @@ UNITS = (
 
 def write(experiment: Experiment, lines: pd.DataFrame, out: Path, draw: Draw = figure) -> list[Path]:
     """Write all files; their paths, the table first."""
-    table = summary(lines, experiment.paper_table)
+    table, name = summary(lines, experiment.paper_table), experiment.name
     times = f"{lines['repeat'].nunique()} x 3-fold"
-    found = {
-        f"{experiment.name}.md": page(f"{experiment.name}: {times}", experiment.remarks, table).encode(),
-        f"{experiment.name}.csv": csv(lines).encode(),
-        f"{experiment.name}-data.csv": csv(described(experiment.source.draw(0))).encode(),
-    }
     title = f"{experiment.about}, {times}; bars: one sd over folds{rings(experiment.paper_table)}"
-    found |= {f"{experiment.name}.{kind}": data for kind, data in draw(table, title).items()}
-    for name, data in found.items():
-        write_whole(out / name, data)
-    return [out / name for name in found]
+    found = {
+        f"{name}.md": page(f"{name}: {times}", [*experiment.remarks, UNITS], markdown(table)),
+        f"{name}.csv": csv(lines),
+        f"{name}-data.csv": csv(described(experiment.source.draw(0))),
+    }
+    return put(found | named({name: draw(table, title)}), out)
 
 
 def rings(paper_table: str | None) -> str:
@@ -57,13 +54,3 @@ def described(data: Dataset) -> pd.DataFrame:
     cells = ~np.isnan(np.concatenate(list(data.views.values()), axis=1))
     found += [("cells", "observed", int(cells.sum())), ("cells", "of complete", int(cells[data.complete].sum()))]
     return pd.DataFrame(found, columns=["what", "name", "count"])
-
-
-def csv(lines: pd.DataFrame) -> str:
-    """The tidy lines; six digits, or the noise of the last bits would change the file on every machine."""
-    return lines.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-
-
-def page(title: str, remarks: Sequence[str], table: pd.DataFrame) -> str:
-    """The Markdown table under its title, with what a reader has to know."""
-    return "\n\n".join([f"# {title}", *remarks, UNITS, markdown(table)])

@@ -1,0 +1,1 @@
+"""What each experiment leaves in its folder: a Markdown table, tidy lines, figures."""

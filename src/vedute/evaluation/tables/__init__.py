@@ -1,0 +1,1 @@
+"""The tables of the experiments, with the paper's values in the next column."""
