@@ -13,6 +13,8 @@ SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
 
 def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a row for each parameter, a column for each number of centers and case mix."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     columns = list(dict.fromkeys(zip(lines["centers"], lines["case_mix"], strict=True)))
     looks = styles(lines["method"])
     with canvas(5.6) as drawn:
@@ -34,6 +36,9 @@ def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
         medians = (
             lines[lines["parameter"] == "mu"].groupby(["method", "centers", "case_mix", "round"])["ratio"].median()
         )
+        panels[0, 0].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+        panels[0, 0].yaxis.set_major_formatter("{x:g}")
+        panels[0, 0].yaxis.set_minor_formatter(NullFormatter())
         panels[0, 0].set_ylim(0.8 * medians.min(), 1.25 * medians.max())
         for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
             axes.set_ylabel(f"{sign}, found / true")

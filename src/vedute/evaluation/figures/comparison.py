@@ -20,34 +20,34 @@ FAR = 3.0  # what is so many times the least needs a log axis, or the rest canno
 AS_ONE = " (test rows scaled as one)"
 FIXED = {PAPER: COLOURS[0], PRIVATE: COLOURS[1], DEFAULT: COLOURS[2], YARDSTICK: COLOURS[3]}  # in all figures
 MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
-METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy in the latent space"}
+METRICS = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy"}  # in the latent space
 RING: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "none"}
 PRINTED = "the paper's own, in the colour of the method"
 Styles = dict[str, tuple[str, str]]  # label -> colour and marker
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
-    """PNG and SVG: a row for each metric, a column for each way of scaling; mean and standard deviation over folds."""
+    """PNG and SVG: a panel for each way of scaling and metric; mean and standard deviation over folds."""
     table = table[[not any(aside in name for aside in ASIDE) for name in table["method"]]]
     as_one = table["scaling"].str.endswith("as one")
     table = table.assign(label=table["method"].where(~as_one, table["method"] + AS_ONE))
     looks, shared = styles(table["label"]), table["scaling"] == "shared"
-    columns = {"each center scaled by itself": table[~shared], "one scaling for all": table[shared]}
-    columns = {name: rows for name, rows in columns.items() if len(rows)}
-    with canvas(10.5, 8.5 * len(columns)) as drawn:
-        panels = drawn.subplots(len(METRICS), len(columns), squeeze=False)
-        for (name, rows), own in zip(columns.items(), panels.T, strict=True):
-            own[0].set_title(name)
+    parts = {"each center scaled by itself": table[~shared], "one scaling for all": table[shared]}
+    parts = {name: rows for name, rows in parts.items() if len(rows)}
+    with canvas(0.8 + 2.6 * len(METRICS) * len(parts)) as drawn:
+        panels = drawn.subplots(len(METRICS) * len(parts), 1)
+        for i, (name, rows) in enumerate(parts.items()):
+            own = panels[i * len(METRICS) : (i + 1) * len(METRICS)]
             for axes, (metric, label) in zip(own, METRICS.items(), strict=True):
                 _panel(axes, rows, metric, looks)
+                axes.set_ylabel(label)
                 if rows[metric].max() > FAR * rows[metric].min():
                     logarithmic(axes)
-                axes.set_ylabel(label)
-            own[-1].set_xlabel("scenario, number of centers")
+                    axes.set_ylabel(f"{label}, log scale")
+                axes.set_title(name, fontsize=9)
+        panels[-1].set_xlabel("scenario, number of centers")
         drawn.suptitle(title, parse_math=False)
-        drawn.legend(
-            handles=_legend(panels[0], looks), loc="outside lower center", ncols=2 * len(columns), frameon=False
-        )
+        drawn.legend(handles=_legend(panels, looks), loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)
 
 
@@ -102,6 +102,8 @@ def _panel(axes: Axes, table: pd.DataFrame, metric: str, looks: Styles) -> None:
             x, rows[metric], yerr=bars, color=colour, marker=marker, markersize=4, linestyle="none",
             capsize=2, label=label,
         )  # fmt: skip
+        for place in places[1:] if i == 0 else ():
+            axes.axvline(places.index(place) - 0.5, color="#eeeeee", linewidth=1.0, zorder=0)
         paper = f"{metric}_paper"
         if paper in rows and rows[paper].notna().any() and _family(label) not in ringed:  # it prints each once
             ringed.add(_family(label))

@@ -8,7 +8,8 @@ import pandas as pd
 
 from vedute.evaluation.experiments import DEFAULT, LAMBDAS, MCVAE, PAPER, TWO_LAYERS, VAE
 from vedute.evaluation.figures.canvas import COLOURS, canvas, files, tidy
-from vedute.evaluation.figures.comparison import METRICS, reach
+from vedute.evaluation.figures.comparison import METRICS, RING, reach
+from vedute.evaluation.tables.comparison import printed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,18 +18,18 @@ LAYERED, MINE = len(LAMBDAS), len(LAMBDAS) + 1  # places on the axis after those
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
-    """PNG and SVG: a row for each metric, a column for each auto-encoder and number of centers."""
+    """PNG and SVG: a column for each auto-encoder, a row for each metric and number of centers."""
     counts = list(dict.fromkeys(table["centers"]))
-    columns = [(name, n) for name in (VAE, MCVAE) for n in counts]
-    with canvas(9.5, 4.2 * len(columns)) as drawn:
-        panels = drawn.subplots(len(METRICS), len(columns), squeeze=False, sharex=True, sharey="row")
-        for (name, n), own in zip(columns, panels.T, strict=True):
-            own[0].set_title(f"{name}, {n} centers")
-            for axes, metric in zip(own, METRICS, strict=True):
+    lines = [(n, metric) for n in counts for metric in METRICS]
+    with canvas(1.0 + 2.3 * len(lines)) as drawn:
+        panels = drawn.subplots(len(lines), 2, squeeze=False, sharex=True, sharey="row")
+        for name, own in zip((VAE, MCVAE), panels.T, strict=True):
+            own[0].set_title(name)
+            for axes, (n, metric) in zip(own, lines, strict=True):
                 _panel(axes, table[table["centers"] == n], name, metric)
             own[-1].set_xlabel("lambda of FedProx")
-        for axes, label in zip(panels[:, 0], METRICS.values(), strict=True):
-            axes.set_ylabel(label)
+        for axes, (n, metric) in zip(panels[:, 0], lines, strict=True):
+            axes.set_ylabel(f"{METRICS[metric]}, {n} centers")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         drawn.suptitle(title, parse_math=False)
@@ -51,8 +52,13 @@ def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:
         axes.errorbar(x, rows[metric], yerr=reach(rows, metric), color=colour, marker="o", linestyle="none", capsize=2,
                       label=label)  # fmt: skip
         if f"{metric}_paper" in rows and scaling == "per center":
-            axes.plot(x, rows[f"{metric}_paper"], color=colour, marker="o", markersize=9, fillstyle="none",
-                      linestyle="none", label="the paper's own, on ADNI")  # fmt: skip
+            rings = [*zip(x, rows[f"{metric}_paper"], strict=True), (MINE - 0.12, _printed(table, metric))]
+            axes.plot(*zip(*rings, strict=True), color=colour, label="the paper's own, on ADNI", **RING)
     ticks = [*(f"{value:g}" for value in LAMBDAS), "two\nlayers", "ours"]
     axes.set_xticks(range(len(ticks)), ticks)
     tidy(axes)
+
+
+def _printed(table: pd.DataFrame, metric: str) -> float:
+    """What the paper prints of its own method, with as many centers."""
+    return float(printed("ADNI_2", metric)["Fed-mv-PPCA"]["G", int(table["centers"].iloc[0])])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from vedute.evaluation.figures.canvas import canvas, files, logarithmic, tidy
 from vedute.evaluation.tables.privacy import EXPLODES
-from vedute.evaluation.tables.significance import mark
+from vedute.evaluation.tables.significance import MARKS, mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,9 +51,16 @@ def sweeps(lines: pd.DataFrame, table: pd.DataFrame, title: str) -> dict[str, by
         drawn_ = lines[lines["sweep"].isin(["none", *texts, "mean"]) & (lines["scaling"] == "per center")]["test_mae"]
         panels[1, 0].set_ylim(0.8 * drawn_.min(), 5.0 * drawn_[drawn_ < SCALE_ENDS].max())  # room for marks and numbers
         drawn.suptitle(title, parse_math=False)
+        panels[0, 0].plot([], [], color="0.3", marker="$*$", linestyle="none", label=_marks())
         handles, labels = panels[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
         return files(drawn)
+
+
+def _marks() -> str:
+    """What the stars over the boxes say."""
+    told = ", ".join(f"{limit:g} ({len(stars)})" for limit, stars in sorted(MARKS.items(), reverse=True))
+    return f"differs from no privacy: p at most {told}"
 
 
 def _boxes(axes: Axes, lines: pd.DataFrame, table: pd.DataFrame, sweep: str, metric: str) -> None:
