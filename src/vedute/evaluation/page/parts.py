@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from vedute.evaluation.experiments import PAPER
+from vedute.evaluation.tables.cells import rows, told
+
+Results = Mapping[str, pd.DataFrame]  # the lines of the experiments, by the names of their files
 
 
-def rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    listed = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in listed)
+def span(values: Iterable[float], form: str) -> str:
+    """The smallest and the largest of some values."""
+    found = [float(value) for value in values if value == value]
+    low, high = format(min(found), form), format(max(found), form)
+    return low if low == high else f"{low} to {high}"
 
 
 def times(lines: pd.DataFrame) -> str:
@@ -47,10 +51,16 @@ def ratios(lines: pd.DataFrame, yardstick: str) -> pd.DataFrame:
 def placed(values: pd.DataFrame, form: str = ".3f") -> str:
     """A table with a line for each scenario and number of centers."""
     body = [
-        [str(scenario), str(n), *("" if value != value else format(value, form) for value in row)]
+        [str(scenario), str(n), *(told(value, form) for value in row)]
         for (scenario, n), row in zip(values.index.to_list(), values.to_numpy().tolist(), strict=True)
     ]
     return rows(["scenario", "centers", *map(str, values.columns)], body)
+
+
+def bullets(told: Iterable[str]) -> str:
+    """A list, wrapped."""
+    wrapped = textwrap.TextWrapper(120, "* ", "  ", break_on_hyphens=False)
+    return "\n".join(wrapped.fill(" ".join(one.split())) for one in told)
 
 
 def at_most(share: float, digits: int = 0) -> str:
@@ -74,23 +84,30 @@ def filled(text: str) -> str:
     """Paragraphs wrapped again, which computed numbers have made uneven; tables, lists and headings as they are."""
     return "\n\n".join(
         block
-        if block.startswith(("|", "#", "*", "!"))
+        if block.startswith(("|", "#", "*", "!", "    "))
         else textwrap.fill(" ".join(block.split()), 120, break_on_hyphens=False)
         for block in re.split(r"\n{2,}", text)
     )
 
 
-def accuracies(table: pd.DataFrame, paper: str = "the paper") -> str:
-    """Accuracy of the paper preset beside the paper's, by the scaling of the test rows."""
+def by_scaling(table: pd.DataFrame, metric: str, form: str, paper: str = "the paper") -> str:
+    """One metric of the paper preset beside the paper's, by the scaling of the test rows."""
     chosen = table[(table["method"] == PAPER) & table["scenario"].isin(["IID", "G", "K", "G/K"])]
     body = []
     for (scenario, n), part in chosen.groupby(["scenario", "centers"], sort=False):
         own = part.set_index("scaling")
-        found = own["accuracy"].to_dict()
+        found = own[metric].to_dict()
         if n == 1:
             continue
-        cells = (found["per center"], found.get("per center, test as one"), found["shared"])
-        printed = f"{own.loc['per center', 'accuracy_paper']:.3f}"
-        body.append([str(scenario), str(n), printed, *("" if cell is None else f"{cell:.3f}" for cell in cells)])
+        cells = (found["per center"], found.get("per center, test as one", math.nan), found["shared"])
+        printed = told(float(own[f"{metric}_paper"].to_dict()["per center"]), form)
+        body.append([str(scenario), str(n), printed, *(told(cell, form) for cell in cells)])
     head = ["scenario", "centers", paper, "each part by itself", "test rows as one", "one scaling for all"]
     return rows(head, body)
+
+
+def against(lines: pd.DataFrame, ours: str, theirs: str, scaling: str = "shared") -> pd.DataFrame:
+    """Our test error over another method's, and our accuracy less its in points, wherever both were run."""
+    error, right = (means(lines, metric, scaling) for metric in ("test_mae", "accuracy"))
+    found = pd.DataFrame({"error": error[ours] / error[theirs], "points": (right[ours] - right[theirs]) * 100})
+    return found.dropna(subset=["error"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -9,46 +10,37 @@ import pandas as pd
 from pandas.errors import EmptyDataError
 
 from vedute.errors import UserError
-from vedute.evaluation.methods import LONGEST, ROUNDS
+from vedute.evaluation.methods import ROUNDS
 from vedute.evaluation.page import (
     corrections,
+    hidden,
     hospitals,
+    overview,
     privacy,
     rivals,
     selection,
+    slips,
     stand_in,
     studies,
     synthetic,
     variability,
 )
-from vedute.evaluation.page.parts import filled, times
+from vedute.evaluation.page.parts import Results, filled, times
+from vedute.evaluation.results.comparison import READING
 from vedute.evaluation.tables.comparison import markdown, summary
 
-HEAD = f"""# What of the paper's tables we find again
+HEAD = """# What of the paper's tables we find again
 
-Generated from the CSV files beside this page by `vedute paper page`; no result here is typed by hand. The files are
-written by `vedute paper sd`, `vedute paper adni --data cnp`, `vedute paper heart4 --data heart4` and the further
-commands named below (`vedute paper fedprox`, `collapse`, `corrections`, `selection`, `privacy`, `variability`,
-`missing`; with `--data cnp` where the name of a file ends so). `vedute paper all --data FOLDER`, where the folder has
-the data sets cnp and heart4, runs all of them and writes this page. Other machines give other last digits, and
-auto-encoders train on a GPU where there is one.
+The paper is Balelli, Silva and Lorenzi (2022), *A Differentially Private Probabilistic Framework for Modeling the
+Variability Across Federated Datasets of Heterogeneous Multi-View Observations*. This page is generated from CSV files
+(`{place}/*.csv`); no result on it is typed by hand. One command runs everything and writes page, tables and figures:
 
-Errors are mean absolute errors of reconstruction by the global parameters, in min-max scaled units, over observed
-cells, as a plain mean over centers (train) or over the parts of the test rows (test). Accuracy is that of a linear
-discriminant analysis fitted on train latent means and scored on test latent means. In scaling "per center, test as one"
-all parts of the test rows are scaled by the smallest and largest values of them all. ± is one standard deviation over
-folds; each repetition of SD draws parameters anew as well, while the paper has one draw of them.
+    vedute paper all --data FOLDER --out DIR
 
-"PCA, pooled" and "factor analysis, pooled" learn from all complete train rows with all views, also in K and G/K, where
-the others have what the centers hold; their units are those of all other methods, and their train errors there are over
-cells that no other method has. "PCA, from sums" is the PCA of the sums that centers can send, with features that nobody
-has together taken as uncorrelated; "MOFA, pooled" sees in one place what the centers hold. "PPCA, each center alone" is
-measured on the views that the center has, and its accuracy is a mean over centers that have both groups: where views or
-groups are dealt unevenly it is no like for like.
+FOLDER has the open data sets cnp and heart4; the extras `baselines` and `peers` are needed. It takes one to two hours
+on two cores, and goes on where it was interrupted. `vedute paper --help` lists the experiments one by one."""
 
-The paper preset runs the paper's {ROUNDS} rounds, or as one center its 800 iterations. The default preset ends when a
-round changes its parameters by less than a part in 10,000, or after {LONGEST} rounds; `collapse` looks
-at all presets after {ROUNDS} rounds."""
+READ = f"## How to read the tables\n\n{READING}\n\n`collapse` looks at all presets after {ROUNDS} rounds."
 
 PARTS = (
     studies,
@@ -60,35 +52,29 @@ PARTS = (
     selection,
     privacy,
     variability,
+    hidden,
+    slips,
 )
 
 FULL = 10  # repetitions that the words of the page are about
-REPEATED = tuple(
-    name for part in PARTS for name in part.files() if not name.endswith(("-rounds", "-data"))
-)  # experiments with a line for each fold
-
-SLIPS = """## Slips in the paper to know of
-
-* The standardised difference of WAIC has a minus under its root; variances of independent values add, so it must be a
-  plus, and folds that are shared ask for a paired difference.
-* The rows with lambda = 0 of the FedProx table repeat the rows of scenario IID, not those of G.
-* The formula of the computational cost multiplies the dimensions of the views where they add.
-* Those on privacy (a budget that counts one round of many, a first round that is raw, a constant) are told in
-  `privacy.md`, under "Policy `paper`"."""
+NAMES = tuple(dict.fromkeys(name for part in (*PARTS, overview) for name in part.files()))
+REPEATED = tuple(name for name in NAMES if not name.endswith(("-rounds", "-data", "-features")))  # a line for each fold
 
 
-def page(folder: Path) -> str:
-    """The whole page, from the CSV files in a folder."""
-    for part in PARTS:
-        for name in part.files():
-            _lines(folder / f"{name}.csv")
-    parts = [HEAD, _short(folder), *(_section(part, folder) for part in PARTS), SLIPS, _whole(folder)]
-    return filled("\n\n".join(part.strip("\n") for part in parts if part)) + "\n"
+def page(folder: Path, place: str = ".") -> str:
+    """The whole page, from the CSV files in a folder; ``place`` is where that lies, seen from the page."""
+    _check_there(folder)
+    results = {name: _lines(folder / f"{name}.csv") for name in NAMES}
+    told = [_section(part, results, folder) for part in PARTS]  # what a file lacks is told by the part that is about it
+    first = _section(overview, results, folder)
+    parts = [HEAD.format(place=place), _short(results), first, READ, *told, _whole(results)]
+    text = filled("\n\n".join(part.strip("\n") for part in parts if part)) + "\n"
+    return re.sub(r"\]\(([\w-]+\.png)\)", rf"]({place}/\1)", text)
 
 
-def _short(folder: Path) -> str:
+def _short(results: Results) -> str:
     """A warning where the words of the page, which are tested against the full run, stand beside fewer repetitions."""
-    found = {name: pd.read_csv(folder / f"{name}.csv", usecols=["repeat"])["repeat"].nunique() for name in REPEATED}
+    found = {name: results[name]["repeat"].nunique() for name in REPEATED}
     few = [f"{name} ({n})" for name, n in found.items() if n < FULL]
     if not few:
         return ""
@@ -97,40 +83,60 @@ experiment and tested against those; here are fewer of {", ".join(few)}. Where w
 numbers, and those with caution."""
 
 
-def _section(part: ModuleType, folder: Path) -> str:
+def _section(part: ModuleType, results: Results, folder: Path) -> str:
     """One part; files that were written by a run without rivals, or cut, do not have what it tells of."""
     try:
-        return str(part.section(folder))
+        return str(part.section(results))
     except (KeyError, IndexError, ValueError) as error:
         names = " or ".join(f"{name}.csv" for name in part.files())
         raise UserError(
-            f"{folder}: {names} lacks lines that the page tells of ({error}); write it again, with all rivals"
+            f"{folder}: {names} lacks lines that the page tells of ({error}); write it again, with all rivals and MOFA"
         ) from error
 
 
+def _check_there(folder: Path) -> None:
+    """Name all files that are lacking at once, and what writes them."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: is no folder; give the one that 'vedute paper all' has written with --results")
+    absent = [name for name in NAMES if not (folder / f"{name}.csv").exists()]
+    if absent:
+        told = ", ".join(f"{name}.csv" for name in absent)
+        commands = "; ".join(dict.fromkeys(f"'vedute paper {_command(name)} --out {folder}'" for name in absent))
+        raise UserError(f"{folder}: lacks {told}; write what is lacking with {commands}")
+
+
+def _command(file: str) -> str:
+    """What writes a file."""
+    name, _, data = re.sub("-(rounds|data|features)$", "", file).partition("-")
+    given = data or (name if name == "heart4" else "")
+    return f"{name} --data FOLDER/{given}" if given else name
+
+
 def _lines(path: Path) -> pd.DataFrame:
-    if not path.exists():
-        name, _, data = path.stem.removesuffix("-rounds").removesuffix("-data").partition("-")
-        given = f" --data {data or name}" if data or name == "heart4" else ""
-        raise UserError(
-            f"{path}: there is no such file; write it with 'vedute paper {name}{given} --out {path.parent}'"
-        )
     try:
         return pd.read_csv(path)
     except EmptyDataError:
         raise UserError(f"{path}: is empty; write it again") from None
+    except ValueError as error:  # cut, or no text
+        raise UserError(f"{path}: is no CSV ({error}); write it again") from None
 
 
-def _whole(folder: Path) -> str:
-    sd, adni, heart = (_lines(folder / f"{name}.csv") for name in ("sd", "adni-cnp", "heart4"))
+def _whole(results: Results) -> str:
+    sd, adni, heart, swept = (results[name] for name in ("sd", "adni-cnp", "heart4", "fedprox-cnp"))
     return f"""## Full tables
 
 ### sd, {times(sd)}
 
 {markdown(summary(sd, "SD_2"))}
+
 ### adni, on cnp, {times(adni)}
 
 {markdown(summary(adni, "ADNI_2"), "the paper, on ADNI")}
+
 ### heart4, {times(heart)}
 
-{markdown(summary(heart))}"""
+{markdown(summary(heart))}
+
+### fedprox, on cnp, {times(swept)}
+
+{markdown(summary(swept, "ADNI_fedprox"), "the paper, on ADNI")}"""

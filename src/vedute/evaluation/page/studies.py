@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
-from vedute.evaluation.page.parts import rows
+from vedute.evaluation.page.parts import Results
 from vedute.evaluation.studies import CNP, HEART4, SYNTHETIC
+from vedute.evaluation.tables.cells import rows
 
 NAMES = {
     "sd": ("SD, synthetic", SYNTHETIC.n_components),
@@ -21,9 +20,9 @@ def files() -> list[str]:
     return [f"{name}-data" for name in NAMES]
 
 
-def section(folder: Path) -> str:
+def section(results: Results) -> str:
     """Who and what is in each study, and the scenarios."""
-    body = [[about, *_cells(pd.read_csv(folder / f"{name}-data.csv")), str(q)] for name, (about, q) in NAMES.items()]
+    body = [[about, *_cells(results[f"{name}-data"]), str(q)] for name, (about, q) in NAMES.items()]
     return f"""## Data, scenarios, presets
 
 {rows(["data", "subjects", "left out", "features by view", "groups", "true centers", "components"], body)}
@@ -31,20 +30,15 @@ def section(folder: Path) -> str:
 SD is a draw of the model itself, with one group of subjects shifted in the latent space. cnp is the UCLA Consortium for
 Neuropsychiatric Phenomics: tests of cognition (COGN), questionnaires (QUEST), and measures of the quality of structural
 (T1W) and functional (REST) images, which are not the regional volumes and uptakes of ADNI; subjects who lack a cell are
-left out. heart4 is the heart disease data of UCI with all its empty cells: history and examination
-(CLINIC) and exercise test (EXERCISE). Both are open; `examples/README.md` in the repository names their sources and
-tells how their files are laid out.
+left out, and so are its views that are not of ADNI's kinds (TASK, PAM). heart4 is the heart
+disease data of UCI with all its empty cells: history and examination (CLINIC) and exercise test (EXERCISE), the views
+that the paper's scenarios can be dealt with. Both are open; `examples/README.md` in the repository names their sources
+and tells how their files are laid out.
 
-All methods have as many components as the last column says, but where a table says another number. The scenarios are
-the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
-first, a third only the second. K: groups are even, but a third of the centers lacks the second view and a third the
-third. G/K does both. "sites" are the true centers. Test rows are whole in IID and G; in K and G/K they come in three
-parts, dealt as the train rows are.
-
-"Per center" scales each center, and each part of the test rows, by its own smallest and largest values. The paper does
-not say how it scales; its errors are found again so. "Shared" scales all by those of all train rows. Beside other
-variances, the default preset knows of patients that differ by center (case mix), starts all centers alike and turns
-them towards each other, and runs until it has converged; `model.md` has the formulas."""
+All methods have as many components as the last column says, but where a table says another number. The paper does not
+say how it scales; its errors are found again if each center is scaled by itself. Beside other variances, the default
+preset knows of patients that differ by center (case mix), starts all centers alike and turns them towards each other,
+and runs until it has converged; `model.md` has the formulas."""
 
 
 def _cells(table: pd.DataFrame) -> list[str]:

@@ -32,6 +32,11 @@ def paper_table(name: str) -> pd.DataFrame:
     return found.reset_index(drop=True)
 
 
+def printed(name: str, metric: str) -> pd.DataFrame:
+    """One metric of a table of the paper: scenarios and centers by methods."""
+    return paper_table(name).set_index(["scenario", "centers", "method"])[metric].unstack("method")
+
+
 def summary(lines: pd.DataFrame, paper: str | None = None) -> pd.DataFrame:
     """Mean and standard deviation over all folds, and what the paper prints beside rows that are scaled as there.
 
@@ -46,18 +51,18 @@ def summary(lines: pd.DataFrame, paper: str | None = None) -> pd.DataFrame:
     found = found.reset_index()
     if paper is None:
         return found
-    printed = paper_table(paper).assign(scaling="per center")
+    theirs = paper_table(paper).assign(scaling="per center")
     named = found.assign(method=found["method"].replace(PRINTED))
-    beside = named[KEY].merge(printed, on=KEY, how="left").drop(columns=KEY)
+    beside = named[KEY].merge(theirs, on=KEY, how="left").drop(columns=KEY)
     return found.join(beside.add_suffix("_paper"))
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
     """Ours over the paper's, minus one, for the rows that stand in the paper."""
-    printed = table.dropna(subset=["train_mae_paper"])
-    found = printed[["scenario", "centers", "method"]].copy()
+    beside = table.dropna(subset=["train_mae_paper"])
+    found = beside[["scenario", "centers", "method"]].copy()
     for metric in METRICS:
-        found[metric] = printed[metric] / printed[f"{metric}_paper"] - 1.0
+        found[metric] = beside[metric] / beside[f"{metric}_paper"] - 1.0
     return found.reset_index(drop=True)
 
 

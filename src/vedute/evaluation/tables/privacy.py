@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from vedute.evaluation.folds import N_FOLDS
+from vedute.evaluation.private import MAIN
 from vedute.evaluation.tables.cells import rows, told
-from vedute.evaluation.tables.comparison import paper_table
+from vedute.evaluation.tables.comparison import printed
 from vedute.evaluation.tables.significance import holm, mark, paired_p, worse
 
 POINT = ["sweep", "policy", "first_round", "epsilon", "clip", "scaling"]
@@ -57,12 +58,10 @@ def _plain(lines: pd.DataFrame, scaling: str) -> pd.DataFrame:
 def _printed(about: dict[str, object], metric: str, table: str) -> float:
     """The paper prints its sweeps as pictures; only the points of its tables have numbers: no privacy, and eps = 10."""
     method = PAPER_NAMES.get((str(about["policy"]), str(about["first_round"])))
-    shown = about["sweep"] == "none" or (about["sweep"] == "eps" and about["epsilon"] == 10.0)
+    shown = about["sweep"] == "none" or (about["sweep"] == "eps" and about["epsilon"] == MAIN.epsilon)
     if method is None or not shown or about["scaling"] != "per center":
         return float("nan")
-    printed = paper_table(table)
-    row = printed[(printed["scenario"] == "IID") & (printed["centers"] == 3) & (printed["method"] == method)]
-    return float(row[metric].iloc[0])
+    return float(printed(table, metric)[method]["IID", 3])
 
 
 def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
