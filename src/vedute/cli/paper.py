@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,10 @@ def command() -> None:
 @shared_options
 @rivals_option
 def sd(repeats: int, out: Path, jobs: int, rivals: bool) -> None:
-    """Synthetic data: scenarios IID, G, K and G/K over 1, 3 and 6 centers (table SD_2)."""
+    """Synthetic data in all scenarios (table SD_2).
+
+    IID, G, K and G/K over 1, 3 and 6 centers.
+    """
     from vedute.evaluation.experiments import sd as experiment
 
     rivals_there(rivals)
@@ -59,16 +63,16 @@ def sd(repeats: int, out: Path, jobs: int, rivals: bool) -> None:
 @rivals_option
 @real_rows_options
 def adni(repeats: int, out: Path, jobs: int, rivals: bool, data: Path | None, study: Path | None) -> None:
-    """Four views: the same scenarios on real data (table ADNI_2), and the true centers.
+    """Real data of four views (table ADNI_2).
 
-    The paper's values beside them are those of ADNI.
+    The same scenarios, and the true centers. The paper's values beside them are those of ADNI.
     """
     from vedute.evaluation.studies import adni as experiment
 
     if data is None and study is None:
         raise UserError("give either --data FOLDER (cnp, which stands in for ADNI) or --study FILE (docs/adni.md)")
     rivals_there(rivals)
-    conduct(experiment(rows_given(data, study), rivals=rivals), repeats, out, jobs)
+    conduct(experiment(rows_given(data, study, out), rivals=rivals), repeats, out, jobs)
 
 
 @command.command()
@@ -76,7 +80,7 @@ def adni(repeats: int, out: Path, jobs: int, rivals: bool, data: Path | None, st
 @rivals_option
 @click.option("--data", type=FilePath, required=True, metavar="FOLDER", help="The open data set heart4.")
 def heart4(repeats: int, out: Path, jobs: int, rivals: bool, data: Path) -> None:
-    """Heart disease: random centers, and the four hospitals that the patients come from."""
+    """Heart disease: random centers, and four true hospitals."""
     from vedute.evaluation.studies import heart4 as experiment
 
     if rivals:
@@ -91,12 +95,15 @@ def heart4(repeats: int, out: Path, jobs: int, rivals: bool, data: Path) -> None
 @shared_options
 @rows_options
 def fedprox(repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
-    """Auto-encoders in scenario G, federated by FedAvg and by FedProx with lambda up to 0.5 (table ADNI_fedprox)."""
+    """Auto-encoders by FedAvg and FedProx (table ADNI_fedprox).
+
+    Scenario G, lambda up to 0.5; two layers.
+    """
     from vedute.evaluation.experiments import fedprox as experiment
     from vedute.evaluation.figures.fedprox import figure
 
     need("torch")
-    given = rows_given(data, study)
+    given = rows_given(data, study, out)
     beside = "ADNI_fedprox" if given.printed == "ADNI" else None
     name = f"fedprox{given.suffix}"
     asked = experiment(name, given.about, given.source, given.n_components, beside, given.remarks)
@@ -106,7 +113,7 @@ def fedprox(repeats: int, out: Path, jobs: int, data: Path | None, study: Path |
 @command.command()
 @shared_options
 def corrections(repeats: int, out: Path, jobs: int) -> None:
-    """Synthetic data: what each correction of the default preset buys."""
+    """What each correction of the default preset buys."""
     from vedute.evaluation.experiments import corrections as experiment
 
     conduct(experiment(), repeats, out, jobs)
@@ -117,12 +124,12 @@ def corrections(repeats: int, out: Path, jobs: int) -> None:
 @shared_options
 @rows_options
 def selection(components: str, repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
-    """WAIC and errors against the number of components (table Latent_space)."""
+    """WAIC and errors by components (table Latent_space)."""
     from vedute.cli.select import parse_components
     from vedute.evaluation.results.selection import write
     from vedute.evaluation.selection import run
 
-    given, tried = rows_given(data, study), parse_components(components)
+    given, tried = rows_given(data, study, out), parse_components(components)
     name = f"selection{given.suffix}"
     lines = run(name, given.source, tried, given.scaling, repeats, out, jobs=jobs, on_fold=shown())
     tell(write(name, lines, out, given))
@@ -138,11 +145,15 @@ for added in (privacy, variability, missing, collapse):
 )
 @click.option("--out", type=FilePath, required=True, metavar="FILE", help="The Markdown page to write.")
 def page(results: Path, out: Path) -> None:
-    """Write the page that sets all results, with rivals, beside the paper and explains the differences."""
+    """Write the page about all results.
+
+    It sets them, with rivals, beside the paper and explains the differences.
+    """
     from vedute.data.files import write_whole
     from vedute.evaluation.page.reproduction import page as text
 
-    write_whole(out, text(results).encode())
+    place = os.path.relpath(results, out.parent).replace(os.sep, "/")
+    write_whole(out, text(results, place).encode())
     click.echo(str(out))
 
 

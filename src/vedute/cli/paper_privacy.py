@@ -13,7 +13,9 @@ from vedute.cli.paper_options import rows_given, rows_options, shared_options, s
 @shared_options
 @rows_options
 def privacy(repeats: int, out: Path, jobs: int, data: Path | None, study: Path | None) -> None:
-    """Accuracy against eps, the clip constant and the true total; global parameters by round.
+    """What the paper's policy costs and gives.
+
+    Accuracy against eps, the clip constant and the true total; global parameters by round.
 
     Writes NAME.md, NAME.csv (one line for each point and fold), NAME-rounds.csv (over folds) and the figures NAME,
     NAME-total, NAME-spread and NAME-rounds (PNG and SVG); NAME is "privacy", "privacy-cnp" with
@@ -22,7 +24,7 @@ def privacy(repeats: int, out: Path, jobs: int, data: Path | None, study: Path |
     from vedute.evaluation.privacy_runs import run
     from vedute.evaluation.results.privacy import write
 
-    given = rows_given(data, study)
+    given = rows_given(data, study, out)
     name = f"privacy{given.suffix}"
     points, rounds = run(name, given.source, given.n_components, repeats, out, jobs=jobs, on_fold=shown())
     tell(write(name, points, rounds, out, given))

@@ -35,7 +35,7 @@ class Trial:
     @property
     def file(self) -> str:
         """Where its result is kept."""
-        tried = "-".join(map(str, self.components))
+        tried = f"{self.components[0]}-{self.components[-1]}"
         return f"{self.name}-{tried}-r{self.repeat:03d}-f{self.fold}.json"
 
     def compute(self, data: Dataset) -> list[Line]:

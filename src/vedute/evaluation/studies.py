@@ -18,14 +18,15 @@ from vedute.evaluation.keeping import Source
 from vedute.evaluation.runner import Experiment
 
 NOT_ADNI = (
-    "This is not ADNI: the rows are those of {name}, which stand in for it because ADNI is open to registered "
-    "researchers only. The paper's values beside them are for orientation; agreement is neither expected nor claimed."
+    "This is not ADNI: the rows are those of {name}. The paper's values beside them are those of ADNI, for "
+    "orientation; agreement is neither expected nor claimed."
 )
 COMPLETE = "Of {all} subjects the {kept} with every cell observed are used; K takes views away again."
 OBSERVED = (
     "All {all} subjects are used with the cells they have; errors are over observed cells. Rivals that need complete "
     "rows learn from those; no center alone is fitted, because some have none."
 )
+PAPERS_ADNI = "The paper has 311 (AD 207, NL 104), and 7, 41, 41 and 41 features."
 GROUP_NEEDS, SITE_NEEDS = 18, 6  # subjects: for six centers in three folds; for one center in three folds
 VARYING = 6  # subjects at least who differ from the most frequent value of a column, or folds may not see it vary
 
@@ -155,7 +156,7 @@ def read_folder(folder: Path, about: OpenData) -> Dataset:
         raise UserError(f"{folder}: is no folder; give the folder of the data set {about.name} with --data")
     subjects = _csv(folder / "subjects.csv", about)
     for column in (about.group, about.site):
-        _check_labels(folder / "subjects.csv", column, subjects)
+        _check_labels(folder / "subjects.csv", column, subjects, about)
     views = {}
     for name in about.views:
         table = _numbers(folder / f"{name}.csv", about)
@@ -193,9 +194,9 @@ def _csv(path: Path, about: OpenData) -> pd.DataFrame:
     return table.set_index("id")
 
 
-def _check_labels(path: Path, column: str, table: pd.DataFrame) -> None:
+def _check_labels(path: Path, column: str, table: pd.DataFrame, about: OpenData) -> None:
     if column not in table:
-        raise UserError(f"{path}: has no column {column!r}; give the folder of the data set that has it with --data")
+        raise UserError(f"{path}: has no column {column!r}; give the folder of the data set {about.name} with --data")
     empty = table[column].isna()
     if empty.any():
         raise UserError(f"{path}: subject {table.index[empty][0]!r} has no {column!r}; fill it in, or drop the line")
