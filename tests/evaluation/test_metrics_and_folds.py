@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from vedute.core.layout import Layout
+from vedute.core.params import Array
 from vedute.core.predict import Emission
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.arms import Arm, Score, _seen, scaled, scores_of_folds
 from vedute.evaluation.baselines import PCA, PPCA
-from vedute.evaluation.folds import Dataset, Fold, deal, three_folds
+from vedute.evaluation.folds import Dataset, Fold, Parting, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, OwnParameters, Projection
 from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, mean_error
 
@@ -26,7 +27,7 @@ def data() -> Dataset:
 
 
 def scores(arms: list[Arm], fold: Fold, seed: int) -> list[Score]:
-    return scores_of_folds(arms, [(fold, seed)])[0]
+    return scores_of_folds(arms, [({None: fold}, seed)])[0]
 
 
 def test_what_a_method_cannot_tell_is_no_missing_cell(data: Dataset) -> None:
@@ -54,6 +55,15 @@ def test_accuracy_is_learnt_on_train_and_scored_on_test() -> None:
     x = np.array([[0.0], [0.1], [1.0], [1.1]])
     assert latent_accuracy(x, np.array([0, 0, 1, 1]), np.array([[0.2], [0.9], [0.0]]), np.array([0, 0, 0])) == 2 / 3
     assert np.isnan(latent_accuracy(x, np.zeros(4), x, np.zeros(4)))
+
+
+@pytest.mark.parametrize("broken", [np.zeros((4, 2)), np.full((4, 2), np.nan), np.full((4, 2), np.inf)])
+def test_what_diverged_or_collapsed_tells_no_accuracy(broken: Array) -> None:
+    groups, whole = np.array([0, 0, 1, 1]), np.array([[0.0, 1.0], [0.1, 0.0], [1.0, 0.0], [1.1, 1.0]])
+    assert latent_accuracy(whole, groups, whole, groups) == 1.0
+    assert np.isnan(latent_accuracy(broken, groups, whole, groups))
+    if broken.any():  # rows may lie anywhere, but somewhere
+        assert np.isnan(latent_accuracy(whole, groups, broken, groups))
 
 
 def test_folds_hold_each_row_once_and_the_share_of_groups(data: Dataset) -> None:
@@ -201,3 +211,20 @@ def test_arms_that_share_a_fit_score_as_if_they_did_not(data: Dataset) -> None:
     assert together == [scores([arm], fold, 3)[0] for arm in arms]
     assert together[0].train_mae == together[1].train_mae
     assert len({one.test_mae for one in together}) == 5
+
+
+def test_arms_are_judged_on_test_rows_that_are_parted_as_they_ask(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, test = three_folds(data, 0)[0]
+    method = FedMvPPCA(2, "paper", rounds=4)
+    ways: tuple[Parting, ...] = ("one part", "G", "K", "G/K")
+    dealt = {parting: deal(data, train, test, "G", 3, 0, parting) for parting in ways}
+    alone = [scores([Arm("", method, "per center")], fold, 3)[0] for fold in dealt.values()]
+    fitted = []
+    once = FedMvPPCA.fit
+    monkeypatch.setattr(FedMvPPCA, "fit", lambda self, *given: fitted.append(self) or once(self, *given))
+    arms = [Arm(parting, method, "per center", parting=parting) for parting in ways]
+    assert scores_of_folds(arms, [(dealt, 3)])[0] == alone
+    assert len(fitted) == 1
+    assert len({one.test_mae for one in alone}) == 4

@@ -14,7 +14,7 @@ from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import missing
 from vedute.evaluation.experiments import FixedStudy
-from vedute.evaluation.figures.missing import COLOURS, figure
+from vedute.evaluation.figures.missing import BLUES, OTHERS, _colours, figure
 from vedute.evaluation.folds import Dataset
 from vedute.evaluation.missing import (
     CHOSEN,
@@ -103,9 +103,12 @@ def test_rows_without_the_view_bend_its_components_and_a_model_of_the_holders_is
     bent, straight = lost(by_ours), lost(by_holders)
     assert bent > 0.8  # full-sized guesses that have nothing to do with the truth double the error
     assert straight < bent / 2
-    spoilt = {name: {view: 5.0 * rows for view, rows in hidden.centers[name].items()} for name in hidden.lacking}
-    again = Hidden({**hidden.holders, **spoilt}, hidden.lacking, hidden.view, hidden.truth)
-    assert set(again.holders) == set(hidden.holders)  # whatever the others hold, they do not take part
+    first, *_ = hidden.lacking  # whatever another lacking center holds, it changes what is said of this one, or not
+    spoilt = {name: {view: 5.0 * rows for view, rows in hidden.centers[name].items()} for name in hidden.lacking[1:]}
+    again = Hidden(hidden.centers | spoilt, (first,), hidden.view, hidden.truth)
+    one = Hidden(hidden.centers, (first,), hidden.view, hidden.truth)
+    np.testing.assert_array_equal(by_holders(again, 2, 0)[0], by_holders(one, 2, 0)[0])
+    assert np.abs(by_ours(again, 2, 0)[0] - by_ours(one, 2, 0)[0]).max() > 0.1
 
 
 @pytest.mark.parametrize("name", ["missing", "missing-cnp"])
@@ -114,7 +117,11 @@ def test_every_method_of_the_table_has_a_colour_of_its_own(name: str) -> None:
     drawn = figure(table, name)["svg"].decode()
     for method in set(table["method"]) - {MEAN}:
         assert f">{method}<" in drawn
-    assert len(set(COLOURS)) == len(COLOURS) >= table["method"].nunique() - 1
+    assert len({*BLUES, *OTHERS}) == len(BLUES) + len(OTHERS) >= table["method"].nunique() - 1
+    methods = [method for method in dict.fromkeys(table["method"]) if method != MEAN]
+    whole = dict(zip(methods, _colours(methods), strict=True))
+    fewer = [method for method in methods if "MOFA" not in method]
+    assert dict(zip(fewer, _colours(fewer), strict=True)) == {method: whole[method] for method in fewer}
 
 
 def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(

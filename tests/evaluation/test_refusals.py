@@ -159,7 +159,25 @@ def test_a_page_of_files_that_lack_something(tmp_path: Path, edit: Edit) -> None
     shutil.copytree(RESULTS, tmp_path / "results")
     lines = pd.read_csv(RESULTS / "sd.csv")
     edit(lines).to_csv(tmp_path / "results" / "sd.csv", index=False)
-    with pytest.raises(UserError, match=r"sd\.csv.* lacks lines that the page tells of .* write it again, with all"):
+    with pytest.raises(
+        UserError, match=r"results: sd\.csv lacks lines that the page tells of .* with all rivals and MOFA"
+    ):
+        page(tmp_path / "results")
+
+
+def test_a_page_without_mofa_names_what_is_lacking(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS, tmp_path / "results")
+    lines = pd.read_csv(RESULTS / "missing.csv")
+    lines[~lines["method"].str.contains("MOFA")].to_csv(tmp_path / "results" / "missing.csv", index=False)
+    with pytest.raises(UserError, match=r"missing\.csv .* tells of \('MOFA, pooled rows'\); .* MOFA$"):
+        page(tmp_path / "results")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b'a,b\n1,2,"3\n'])
+def test_a_file_of_results_that_is_no_csv(tmp_path: Path, content: bytes) -> None:
+    shutil.copytree(RESULTS, tmp_path / "results")
+    (tmp_path / "results" / "heart4.csv").write_bytes(content)
+    with pytest.raises(UserError, match=r"heart4\.csv: is no CSV \(.*\); write it again"):
         page(tmp_path / "results")
 
 

@@ -25,7 +25,8 @@ from vedute.evaluation.studies import adni, from_study
 from vedute.evaluation.tables.comparison import gaps, summary
 
 DOCS = Path(__file__).parents[2] / "docs"
-RESULTS = DOCS / "reproduction"
+RESULTS, PAGE = DOCS / "reproduction", DOCS / "reproduction.md"
+LINK = re.compile(r"!\[.*?\]\((.*?)\)")
 
 
 def _ours(table: pd.DataFrame) -> pd.DataFrame:
@@ -33,9 +34,10 @@ def _ours(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_the_page_is_what_its_files_give(tmp_path: Path) -> None:
-    out = tmp_path / "page.md"
-    assert run_command(["paper", "page", "--results", str(RESULTS), "--out", str(out)]) == 0
-    assert out.read_text(encoding="utf-8") == (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    shutil.copytree(RESULTS, tmp_path / "reproduction")
+    out = tmp_path / "reproduction.md"
+    assert run_command(["paper", "page", "--results", str(tmp_path / "reproduction"), "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
 
 def test_other_results_give_another_page(tmp_path: Path) -> None:
@@ -45,20 +47,37 @@ def test_other_results_give_another_page(tmp_path: Path) -> None:
     lines.loc[lines["method"] == PAPER, ["train_mae", "test_mae"]] *= 2
     lines.to_csv(tmp_path / "results" / "sd.csv", index=False)
     worst = gaps(_ours(summary(lines, "SD_2")))[["train_mae", "test_mae"]].abs().to_numpy().max()
-    text, before = page(tmp_path / "results"), (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    text, before = page(tmp_path / "results"), PAGE.read_text(encoding="utf-8")
     assert f"lie within {at_most(worst)} of" in text
     assert f"lie within {at_most(worst)} of" not in before
     assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}, where" in text
     assert f"it reaches {ratios(lines, YARDSTICK)[PAPER].max():.1f}, where" not in before
     for file, command_line in {
-        "adni-cnp.csv": "vedute paper adni --data cnp --out",
-        "privacy-cnp-rounds.csv": "vedute paper privacy --data cnp --out",
+        "adni-cnp.csv": "vedute paper adni --data FOLDER/cnp --out",
+        "privacy-cnp-rounds.csv": "vedute paper privacy --data FOLDER/cnp --out",
         "collapse.csv": "vedute paper collapse --out",
     }.items():
         (tmp_path / "results" / file).rename(tmp_path / "away")
         with pytest.raises(UserError, match=command_line):
             page(tmp_path / "results")
         (tmp_path / "away").rename(tmp_path / "results" / file)
+
+
+def test_all_that_a_page_lacks_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no: is no folder; give the one"):
+        page(tmp_path / "no")
+    shutil.copytree(RESULTS, tmp_path / "results")
+    for name in ("sd", "sd-data", "heart4", "missing-cnp"):
+        (tmp_path / "results" / f"{name}.csv").unlink()
+    with pytest.raises(UserError) as told:
+        page(tmp_path / "results")
+    commands = [
+        f"'vedute paper {words} --out" for words in ("sd", "heart4 --data FOLDER/heart4", "missing --data FOLDER/cnp")
+    ]
+    assert all(
+        text in str(told.value) for text in ("sd.csv", "sd-data.csv", "heart4.csv", "missing-cnp.csv", *commands)
+    )
+    assert str(told.value).count("vedute paper") == 3
 
 
 def test_a_page_of_fewer_repetitions_warns_of_its_words(tmp_path: Path) -> None:
@@ -71,7 +90,7 @@ def test_a_page_of_fewer_repetitions_warns_of_its_words(tmp_path: Path) -> None:
 
 
 def test_every_figure_of_the_page_is_there() -> None:
-    shown = re.findall(r"!\[.*?\]\((.*?)\)", (DOCS / "reproduction.md").read_text(encoding="utf-8"))
+    shown = LINK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(shown) > 10
     assert {DOCS / name for name in shown} == set(RESULTS.glob("*.png"))
 
@@ -82,8 +101,9 @@ def test_one_command_runs_everything_that_the_page_needs(tmp_path: Path, monkeyp
     def stand_in(name: str) -> Callable[..., None]:
         def run(out: Path, data: Path | None = None, **how: object) -> None:
             stem = f"{name}-cnp" if data == tmp_path / "cnp" else name
-            for file in RESULTS.glob("*.csv"):
-                if file.stem in (stem, f"{stem}-rounds", f"{stem}-features", f"{stem}-data"):
+            for file in RESULTS.iterdir():
+                rest = file.stem.removeprefix(stem)
+                if file.stem.startswith(stem) and (not rest or (rest[0] == "-" and "cnp" not in rest)):
                     shutil.copy(file, out)
 
         return run
@@ -92,12 +112,14 @@ def test_one_command_runs_everything_that_the_page_needs(tmp_path: Path, monkeyp
         if name not in ("page", "all"):
             monkeypatch.setattr(experiment, "callback", stand_in(name))
     asked: list[Path] = []
-    for reader in ("from_folder", "read_folder"):  # which look whether the folders are whole before anything runs
-        monkeypatch.setattr(studies, reader, lambda folder, *about: asked.append(folder))
+    for reader in ("from_folder", "heart4"):  # which look whether the folders are whole before anything runs
+        monkeypatch.setattr(studies, reader, asked.append)
     out = tmp_path / "out"
     out.mkdir()
     assert run_command(["paper", "all", "--data", str(tmp_path), "--out", str(out)]) == 0
-    assert (out / "reproduction.md").read_bytes() == (DOCS / "reproduction.md").read_bytes()
+    text = (out / "reproduction.md").read_text(encoding="utf-8")
+    assert page(RESULTS, ".") == text
+    assert all((out / name).is_file() for name in LINK.findall(text))
     assert {file.name for file in out.glob("*.csv")} == {file.name for file in RESULTS.glob("*.csv")}
     assert asked == [tmp_path / "cnp", tmp_path / "heart4"]
 
@@ -137,6 +159,8 @@ def test_the_correction_of_the_adni_page_takes_out_what_goes_along_with_icv_sex_
     sick = np.arange(60) % 2 * (age > 72)  # a disease of the old
     features = np.column_stack([0.01 * icv + 3 * sex, 0.2 * age - 2 * sick])
     left = names["corrected"](features, icv, sex, age)
+    table = pd.DataFrame(features, columns=["hippocampus", "entorhinal"])
+    np.testing.assert_array_equal(names["corrected"](table, pd.Series(icv), pd.Series(sex), pd.Series(age)), left)
     np.testing.assert_allclose(left.T @ np.column_stack([np.ones(60), icv, sex, age]), 0, atol=1e-6)
     by_healthy = names["corrected"](features, icv, sex, age, sick == 0)
     np.testing.assert_allclose(by_healthy, np.column_stack([np.zeros(60), -2.0 * sick]), atol=1e-8)

@@ -116,6 +116,25 @@ def test_what_is_trained_on_another_device_has_another_key(
     assert here[1] == there[1]
 
 
+def test_code_that_only_shows_changes_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "vedute"
+    monkeypatch.setattr(keeping.vedute, "__file__", str(package / "__init__.py"))
+    found = []
+    for file in (
+        "core/center.py",
+        "evaluation/figures/canvas.py",
+        "evaluation/tables/cells.py",
+        "cli/app.py",
+        "tables.py",
+    ):
+        (package / file).parent.mkdir(parents=True, exist_ok=True)
+        (package / file).write_text(f"# {file}")
+        found.append(keeping._code.__wrapped__())
+    assert found[0] == found[1] == found[2] == found[3] != found[4]
+    (package / "core/center.py").write_text("# another")
+    assert keeping._code.__wrapped__() != found[4]
+
+
 def test_a_damaged_fold_and_one_of_other_arms_or_rows_is_computed_again(experiment: Experiment, tmp_path: Path) -> None:
     first = run(experiment, 1, tmp_path)
     (tmp_path / FOLDS / "small-IID-3-ours-r000-f0.json").write_text('{"key": ')

@@ -16,6 +16,7 @@ from vedute.cli.paper import command
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.evaluation import experiments, missing
+from vedute.evaluation.baselines import mofa
 from vedute.evaluation.baselines.shapes import Schedule
 from vedute.evaluation.studies import CNP, adni, complete_rows, from_folder, from_study, heart4, read_folder
 from vedute.evaluation.studies import read_study as read
@@ -80,15 +81,17 @@ def test_adni_command_runs_on_a_folder(
 ) -> None:
     monkeypatch.setattr(experiments, "SCENARIOS", (("IID", 1),))
     monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
+    monkeypatch.setattr(mofa, "ITERATIONS", 10)
     folder = write_folder(tmp_path / "cnp", CNP.views)
     words = ["paper", "adni", "--data", str(folder), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     assert run_command(words) == 0
-    assert capsys.readouterr().out.startswith("This is not ADNI")
+    assert capsys.readouterr().err.startswith("This is not ADNI")  # before anything is computed
     text = (tmp_path / "out" / "adni-cnp.md").read_text()
     assert "This is not ADNI" in text
     lines = pd.read_csv(tmp_path / "out" / "adni-cnp.csv")
     assert set(zip(lines["scenario"], lines["centers"], strict=True)) == {
         ("IID", 1),
+        ("IID", 3),  # where the mc-VAE has more time
         ("sites", 2),
         ("known sites", 2),
     }
@@ -109,6 +112,7 @@ def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: list[str]
 ) -> None:
     monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
+    monkeypatch.setattr(mofa, "ITERATIONS", 10)
     monkeypatch.setattr(experiments, "SWEPT_CENTERS", (3,))
     monkeypatch.setattr(missing, "FEW", ())
     study = four_views(tmp_path / "toy")
@@ -117,6 +121,23 @@ def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
     assert {path.name for path in (tmp_path / "out").iterdir()} >= set(files)
     assert "not ADNI" in (tmp_path / "out" / files[0]).read_text()
     assert run_command([*words, "--data", str(tmp_path)]) == 2
+
+
+def test_a_folder_of_results_belongs_to_one_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(experiments, "SCENARIOS", (("IID", 1),))
+    words = ["paper", "adni", "--no-rivals", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out"), "--study"]
+    first, second = four_views(tmp_path / "toy", "ADNI"), four_views(tmp_path / "other", "MyPET")
+    assert run_command([*words, str(first)]) == 0
+    told = capsys.readouterr().err
+    assert "subjects (" in told
+    assert "The paper has 311" in told
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert run_command([*words, str(second)]) == 2
+    assert "has results of the study 'ADNI'; give 'MyPET (not ADNI)' a folder of its own" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+    assert run_command([*words, str(first)]) == 0  # again, from what is kept
 
 
 @pytest.mark.parametrize(
