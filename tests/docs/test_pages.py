@@ -24,7 +24,10 @@ ELSEWHERE = {"federation.md": "tests/federation"}  # pages that need more than a
 COMMAND = re.compile(
     rf"^(?: {{4,}}|\t)(?:\$ )?(?:python|pip|nvflare|vedute (?:{'|'.join(COMMANDS)})\b).*", re.MULTILINE
 )
-TOLD_ONLY = {"    vedute paper adni --study adni.toml --out results"}  # needs ADNI itself
+TOLD_ONLY = {
+    "    vedute paper adni --study adni.toml --out results",  # needs ADNI itself
+    "    vedute paper all --data FOLDER --out DIR",  # takes hours; tests/evaluation run its parts in small
+}
 
 
 def active(page: Path) -> bool:
