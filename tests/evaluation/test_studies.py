@@ -13,6 +13,7 @@ from toy_folders import four_views, write_folder
 from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.cli.paper import command
+from vedute.cli.paper_options import rows_given
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.evaluation import experiments, missing
@@ -123,21 +124,18 @@ def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
     assert run_command([*words, "--data", str(tmp_path)]) == 2
 
 
-def test_a_folder_of_results_belongs_to_one_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(experiments, "SCENARIOS", (("IID", 1),))
-    words = ["paper", "adni", "--no-rivals", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out"), "--study"]
+def test_a_folder_of_results_belongs_to_one_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
     first, second = four_views(tmp_path / "toy", "ADNI"), four_views(tmp_path / "other", "MyPET")
-    assert run_command([*words, str(first)]) == 0
+    rows_given(None, first, out)
     told = capsys.readouterr().err
-    assert "subjects (" in told
-    assert "The paper has 311" in told
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert run_command([*words, str(second)]) == 2
-    assert "has results of the study 'ADNI'; give 'MyPET (not ADNI)' a folder of its own" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
-    assert run_command([*words, str(first)]) == 0  # again, from what is kept
+    assert re.search(r"ADNI: \d+ subjects \(.+\); features: .+\. The paper has 311", told)
+    with pytest.raises(UserError, match=r"has results of the study 'ADNI'; give 'MyPET \(not ADNI\)' a"):
+        rows_given(None, second, out)
+    assert (out / "study.txt").read_text() == "ADNI"
+    rows_given(None, first, out)  # again, to go on
+    rows_given(None, second, tmp_path / "elsewhere")
+    assert "This is not ADNI: the rows are those of MyPET." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
