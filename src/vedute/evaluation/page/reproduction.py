@@ -37,7 +37,7 @@ Variability Across Federated Datasets of Heterogeneous Multi-View Observations*.
 
     vedute paper all --data FOLDER --out DIR
 
-FOLDER has the open data sets cnp and heart4; the extras `baselines` and `peers` are needed. It takes one to two hours
+FOLDER has the open data sets cnp and heart4; the extras `baselines` and `peers` are needed. It takes about two hours
 on two cores, and goes on where it was interrupted. `vedute paper --help` lists the experiments one by one."""
 
 READ = f"## How to read the tables\n\n{READING}\n\n`collapse` looks at all presets after {ROUNDS} rounds."
