@@ -134,7 +134,6 @@ def test_damaged_keys_are_told(keys):
 
 
 def test_only_the_reader_opens_what_was_sealed():
-    pytest.importorskip("nvflare")
     from vedute.federation.nvflare.authority import make_authority
 
     authority = make_authority("vedute", 1)

@@ -235,7 +235,6 @@ PRIVATE = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_private_runs_spend_once_whoever_dies(tmp_path, kind):
-    pytest.importorskip("opendp")
     policy, table, scaling = PRIVATE[kind]
     hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling}"', privacy=table, n=600)
     preset = "paper" if kind == "paper" else "default"
@@ -282,7 +281,6 @@ def test_a_center_refuses_what_it_did_not_agree_to(hospitals, change, why):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_center_refuses_a_weaker_policy_and_more_rounds_than_its_budget_pays(tmp_path):
-    pytest.importorskip("opendp")
     _, table, scaling = PRIVATE["center"]
     hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling}"', privacy=table)
     settings = replace(SETTINGS, scaling=scaling)
@@ -445,7 +443,6 @@ def test_the_end_of_a_private_run_tells_nothing_even_if_it_fails(tmp_path, kind)
 
 
 def test_a_private_center_answers_also_where_its_step_breaks_down(tmp_path, monkeypatch):
-    pytest.importorskip("opendp")
     hospitals = private_hospitals(tmp_path, "center")
 
     def broken(*arguments):
@@ -466,7 +463,6 @@ LIES = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("kind", "lie"), [(kind, lie) for kind, lies in LIES.items() for lie in lies], ids=str)
 def test_a_center_that_lies_about_its_noise_is_barred(tmp_path, kind, lie):
-    pytest.importorskip("opendp")
     policy, _, scaling = PRIVATE[kind]
     hospitals = private_hospitals(tmp_path, kind)
     ask = hospitals.ask

@@ -248,7 +248,7 @@ def test_a_clock_that_is_off_by_a_day(tmp_path):
 
 def test_a_clock_that_is_a_little_behind_is_forgiven(tmp_path):
     kits = lab_kits(tmp_path, start=datetime.now(UTC) + timedelta(minutes=50))
-    open_kit(kits["nice"], "center")
+    assert open_kit(kits["nice"], "center").file.role == "center"
 
 
 def test_a_kit_is_used_once_at_a_time(made):
