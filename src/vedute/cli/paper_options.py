@@ -100,7 +100,8 @@ def tell(paths: Iterable[Path]) -> None:
 
 def rows_given(data: Path | None, study: Path | None, out: Path) -> Given:
     """The rows that an experiment is to run on; what has to be said of them is said before it runs."""
-    from vedute.evaluation.studies import SYNTHETIC, from_folder, from_study
+    from vedute.evaluation.results.writing import claim
+    from vedute.evaluation.studies import SYNTHETIC, counted, from_folder, from_study
 
     if data is not None and study is not None:
         raise UserError("give --data FOLDER or --study FILE, not both")
@@ -109,32 +110,7 @@ def rows_given(data: Path | None, study: Path | None, out: Path) -> Given:
         given = from_folder(data)
     if study is not None:
         given = from_study(study)
-        _claim(out, given.about)
-    for remark in (*given.remarks, *([] if given is SYNTHETIC else [_counted_rows(given)])):
+        claim(out, given.about)
+    for remark in (*given.remarks, *([] if given is SYNTHETIC else [counted(given)])):
         click.echo(remark, err=True)
     return given
-
-
-def _counted_rows(given: Given) -> str:
-    """Who and what is in the rows of an experiment; of ADNI also whom the paper had."""
-    import numpy as np
-
-    from vedute.evaluation.studies import PAPERS_ADNI
-
-    data = given.source.draw(0)
-    groups = ", ".join(f"{name} {n}" for name, n in zip(*np.unique(data.groups, return_counts=True), strict=True))
-    views = ", ".join(f"{name} {rows.shape[1]}" for name, rows in data.views.items())
-    told = f"{given.about}: {len(data)} subjects ({groups}); features: {views}."
-    return told if "not ADNI" in given.about else f"{told} {PAPERS_ADNI}"
-
-
-def _claim(out: Path, study: str) -> None:
-    """A folder holds the results of one study of one's own: those of another would replace them file by file."""
-    from vedute.data.files import read_whole, said_plainly, write_whole
-
-    note = out / "study.txt"
-    if note.exists() and (found := read_whole(note).decode(errors="replace")) != study:
-        raise UserError(f"{out}: has results of the study {found!r}; give {study!r} a folder of its own with --out")
-    with said_plainly(out):
-        out.mkdir(parents=True, exist_ok=True)
-    write_whole(note, study.encode())

@@ -133,6 +133,15 @@ def _check_columns(data: Dataset, path: Path) -> None:
                 )
 
 
+def counted(given: Given) -> str:
+    """Who and what is in the rows of an experiment; of ADNI also whom the paper had."""
+    data = given.source.draw(0)
+    groups = ", ".join(f"{name} {n}" for name, n in zip(*np.unique(data.groups, return_counts=True), strict=True))
+    views = ", ".join(f"{name} {rows.shape[1]}" for name, rows in data.views.items())
+    told = f"{given.about}: {len(data)} subjects ({groups}); features: {views}."
+    return told if "not ADNI" in given.about else f"{told} {PAPERS_ADNI}"
+
+
 def adni(given: Given, *, rivals: bool = True) -> Experiment:
     """The experiment of table ADNI_2."""
     data = given.source.draw(0)

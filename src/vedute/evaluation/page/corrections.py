@@ -11,7 +11,7 @@ from vedute.evaluation import collapse
 from vedute.evaluation.collapse import LOST
 from vedute.evaluation.experiments import CORRECTED, DEFAULT, PAPER, SCATTERED, YARDSTICK
 from vedute.evaluation.page.parts import Results, means, placed, ratios, span, times
-from vedute.evaluation.tables.collapse import markdown
+from vedute.evaluation.tables.collapse import lost, markdown
 from vedute.evaluation.tables.collapse import summary as spreads
 
 
@@ -25,7 +25,7 @@ def section(results: Results) -> str:
     draws, lines = (results[name] for name in files())
     table, ratio = spreads(draws), ratios(lines, YARDSTICK)
     shrunk = draws[(draws["round"] == draws["round"].max()) & (draws["parameter"] == "W")]
-    lost = shrunk.assign(lost=shrunk["ratio"] < LOST).groupby("method", sort=False)["lost"].mean()
+    gone = lost(draws)
     wide, wild = (_above(shrunk[shrunk["method"] == name]) for name in (PAPER, DEFAULT))
     worst = ratio.max()
     _, variances, mix, both, corrected = CORRECTED
@@ -54,9 +54,9 @@ deviation by maximum likelihood is expected at {expected} times the truth.
 ![Spread between centers, found over true, by round](collapse.png)
 
 With the paper preset the standard deviation of W is below a hundredth of the truth after {collapse.ROUNDS} rounds in
-{lost[PAPER]:.0%} of all views and draws, where it has no meaning but its floor; of the others, {wide:.0%} are above
-twice the truth. With the posterior variances it is lost in {lost[variances]:.0%}, with the default preset in
-{lost[DEFAULT]:.0%}; in the median the default preset finds {_found(table, "W")} of W and {_found(table, "mu")} of mu,
+{gone[PAPER]:.0%} of all views and draws, where it has no meaning but its floor; of the others, {wide:.0%} are above
+twice the truth. With the posterior variances it is lost in {gone[variances]:.0%}, with the default preset in
+{gone[DEFAULT]:.0%}; in the median the default preset finds {_found(table, "W")} of W and {_found(table, "mu")} of mu,
 a little less than is expected, and {wild:.0%} of what it finds of W is above twice the truth. Without a case mix in
 the model, patients that differ are taken for spread of the means: where they do, posterior variances alone find of mu
 {taken.min():.1f} to {taken.max():.1f} times the truth in the median, and the plain paper preset {plain.min():.1f} to

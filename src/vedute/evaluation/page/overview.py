@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute.evaluation.collapse import LOST
 from vedute.evaluation.experiments import CORRECTED, DEFAULT, PAPER, SUMS, VAE, YARDSTICK
 from vedute.evaluation.missing import CHOSEN_HOLDERS, OURS
 from vedute.evaluation.page.hidden import RIDGE
 from vedute.evaluation.page.parts import Results, against, at_most, at_sites, bullets, means, ratios, span
 from vedute.evaluation.page.privacy import point
 from vedute.evaluation.page.rivals import startings
-from vedute.evaluation.page.selection import TRUTH
+from vedute.evaluation.page.selection import TRUTH, recovered
 from vedute.evaluation.page.synthetic import inside
 from vedute.evaluation.private import MAIN
 from vedute.evaluation.tables import missing, privacy
 from vedute.evaluation.tables.cells import rows
+from vedute.evaluation.tables.collapse import lost
 from vedute.evaluation.tables.comparison import gaps, printed, summary
 
 FLOATS = (
@@ -93,10 +93,10 @@ def _uneven(sd: pd.DataFrame, corrections: pd.DataFrame) -> str:
 def _collapsed(draws: pd.DataFrame) -> str:
     """Spreads that are lost."""
     ends = draws[(draws["round"] == draws["round"].max()) & (draws["parameter"] == "W")]
-    lost = ends.assign(lost=ends["ratio"] < LOST).groupby("method")["lost"].mean()
+    gone = lost(draws)
     kept = ends[ends["method"] == DEFAULT].groupby(["centers", "case_mix"])["ratio"].median()
     return f"""**Its variances between centers collapse**: where the truth is known, that of W is lost in
-    {lost[PAPER]:.0%} of the cases, with the default preset in {lost[DEFAULT]:.0%}, which finds {span(kept, ".2f")} of
+    {gone[PAPER]:.0%} of the cases, with the default preset in {gone[DEFAULT]:.0%}, which finds {span(kept, ".2f")} of
     the truth in the median."""
 
 
@@ -157,8 +157,7 @@ def _private(results: Results) -> list[str]:
 
 def _chosen(lines: pd.DataFrame, cnp: pd.DataFrame) -> str:
     """WAIC."""
-    right = lines[lines["recommended"] & (lines["components"] == TRUTH)].groupby("preset").size()
-    folds = int(lines.groupby(["preset", "components"]).size().iloc[0])
+    right, folds = recovered(lines)
     asked = cnp[cnp["recommended"]].groupby("preset")["components"].median()
     return f"""**WAIC finds the {TRUTH} components of SD** in {right.get("default", 0)} of {folds} folds with the
     default preset and one scale for each view, and in {right.get("paper", 0)} with the paper preset and each center

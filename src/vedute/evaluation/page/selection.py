@@ -21,10 +21,9 @@ def section(results: Results) -> str:
     """Figures, tables, and how often the truth was found."""
     lines, real = results["selection"], results["selection-cnp"]
     table, other = summary(lines), summary(real, "ADNI")
-    right = lines[lines["recommended"] & (lines["components"] == TRUTH)].groupby("preset").size()
+    right, folds = recovered(lines)
     chosen = real[real["recommended"]].groupby("preset")["components"].median()
     narrowest = int(results["sd-data"].query("what == 'view'")["count"].min())
-    folds = int(lines.groupby(["preset", "components"]).size().iloc[0])
     return f"""## The number of components (table Latent_space)
 
 {ABOUT}
@@ -62,6 +61,12 @@ preset and at {_least(other, "paper")} with the paper preset; the number recomme
 asks for so many is not known. {_steady(real, other)}
 
 {markdown(other, "the paper, on ADNI")}"""
+
+
+def recovered(lines: pd.DataFrame) -> tuple[pd.Series[int], int]:
+    """In how many folds each preset recommends the true number of components of SD, and of how many."""
+    right = lines[lines["recommended"] & (lines["components"] == TRUTH)].groupby("preset").size()
+    return right, int(lines.groupby(["preset", "components"]).size().iloc[0])
 
 
 def _least(table: pd.DataFrame, preset: str, column: str = "waic") -> int:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from vedute.data.files import write_whole
+from vedute.data.files import read_whole, said_plainly, write_whole
+from vedute.errors import UserError
 
 Drawn = dict[str, bytes]  # a figure: what stands in its files, by their endings
 
@@ -32,3 +33,13 @@ def put(found: Mapping[str, bytes], out: Path) -> list[Path]:
     for file, data in found.items():
         write_whole(out / file, data)
     return [out / file for file in found]
+
+
+def claim(out: Path, study: str) -> None:
+    """A folder holds the results of one study of one's own: those of another would replace them file by file."""
+    note = out / "study.txt"
+    if note.exists() and (found := read_whole(note).decode(errors="replace")) != study:
+        raise UserError(f"{out}: has results of the study {found!r}; give {study!r} a folder of its own with --out")
+    with said_plainly(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_whole(note, study.encode())

@@ -16,6 +16,12 @@ def summary(lines: pd.DataFrame) -> pd.DataFrame:
     return found.assign(lost=grouped.agg(lambda ratio: (ratio < LOST).mean())).reset_index()
 
 
+def lost(lines: pd.DataFrame) -> dict[str, float]:
+    """In what share of draws and views each variant has lost the spread of W after the last round."""
+    ends = lines[(lines["round"] == lines["round"].max()) & (lines["parameter"] == "W")]
+    return {str(name): float((own["ratio"] < LOST).mean()) for name, own in ends.groupby("method", sort=False)}
+
+
 def markdown(table: pd.DataFrame) -> str:
     """One line for each number of centers, case mix and variant."""
     head = ["centers", "sd of the case mix", "method", *(f"sd of {name}, found / true" for name in SD), "W lost"]
