@@ -37,14 +37,13 @@ def test_the_study_of_the_documentation(write):
         clip = 2
         [federation]
         minimum_centers = 2
-        aggregation = "encrypted"
+        aggregation = "plain"
         timeout = 30
         heartbeat = 2.5
         rounds = 12
         scaling = "none"
         smallest_sd = 1e-3
         largest_sd = 50
-        model_to = "nice"
         """,
     )
     study = Study.load(path)
@@ -52,7 +51,7 @@ def test_the_study_of_the_documentation(write):
     assert study.columns == {"CLINIC": ("age", "sbp")}
     assert study.ranges == {"CLINIC": {"age": (18.0, 100.0), "sbp": (60.0, 260.0)}}
     assert study.privacy == PrivacySettings("subject", 3.0, 1e-5, {"clip": 2})
-    assert study.federation == FederationSettings(2, "encrypted", 30.0, 2.5, 12, 50, None, 1e-3, 50.0, "nice")
+    assert study.federation == FederationSettings(2, 30.0, 2.5, 12, 50, None, 1e-3, 50.0)
     assert study.text == path.read_text()
 
 
@@ -161,7 +160,7 @@ def test_federation_settings_are_known_and_sensible(write):
         scaling = "shared-minmx"
         smallest_sd = 2
         largest_sd = 1
-        model_to = 3
+        aggregation = "encrypted"
         """,
     )
     with pytest.raises(UserError) as caught:
@@ -173,7 +172,7 @@ def test_federation_settings_are_known_and_sensible(write):
         "rounds: True is not a whole number",
         "scaling: 'shared-minmx' is not one of shared-standard",
         "smallest_sd must be below largest_sd",
-        "model_to: 3 is not the name of a center",
+        'aggregation = "encrypted" is no longer offered: sums were encrypted by one key that every center held',
     ):
         assert part in told
     assert f"{path}: 6 problems" in told

@@ -22,10 +22,6 @@ from vedute.federation.disclosure import disclosure
         ('[privacy]\npolicy="subject"\nepsilon=9\ndelta=1e-4\n', "", ["eps = 9, delta = 0.0001"]),
         ('[privacy]\npolicy="subject"\nepsilon=9\ndelta=1e-4\n', '[privacy]\npolicy="none"\n', ["policy 'none'"]),
         ('scaling="shared-minmax"\n', "", ["its lowest and its highest value", "the value of a real patient"]),
-        ('aggregation="encrypted"\n', "", ["All centers share one key", "works together with the server",
-                                           "Nobody hands the model to the lead"]),
-        ('aggregation="encrypted"\nmodel_to="nice"\n', "", ["This center hands the final model to the lead"]),
-        ('aggregation="encrypted"\nmodel_to="paris"\n', "", ["Center 'paris' hands the final model"]),
         ("smallest_sd=0.01\nlargest_sd=5\n", "", ["standard deviations outside 0.01 to 5"]),
     ],
 )  # fmt: skip
@@ -37,7 +33,6 @@ def test_every_policy_is_told_in_words(tmp_path, study, own, parts):
     assert not [part for part in parts if part not in words]
     assert "Never sent: a patient's row" in words
     assert ("WARNING" in words) == ("minmax" in study)
-    assert ("share one key" in words) == ("encrypted" in study)
 
 
 def test_a_policy_that_the_scaling_would_undo_is_refused(tmp_path):

@@ -11,7 +11,10 @@ from vedute.data.problems import Problems, nearest, some
 from vedute.data.scaling import SCALINGS
 
 POLICIES = ("none", "subject", "center", "paper")
-AGGREGATIONS = ("plain", "encrypted")
+WITHDRAWN = (
+    "sums were encrypted by one key that every center held, so a center and the server together could read all; "
+    'write aggregation = "plain", or ask for a policy under [privacy]'
+)
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,10 @@ class FederationSettings:
     A run goes on while ``minimum_centers`` answer within ``timeout`` seconds; a machine that says nothing for
     ``heartbeat`` seconds counts as gone. The rest bounds what a center lets itself be asked, whatever the server says:
     at most ``runs`` runs of at most ``rounds`` rounds, under this ``scaling``, from a prior whose standard deviations
-    lie between ``smallest_sd`` and ``largest_sd`` (one far outside could be built to draw out a subject). With
-    encrypted aggregation only the center ``model_to`` hands the final model to the lead; None: nobody does.
+    lie between ``smallest_sd`` and ``largest_sd`` (one far outside could be built to draw out a subject).
     """
 
     minimum_centers: int = 2
-    aggregation: str = "plain"
     timeout: float = 60.0
     heartbeat: float = 20.0
     rounds: int = 100
@@ -44,7 +45,6 @@ class FederationSettings:
     scaling: str | None = "shared-standard"
     smallest_sd: float = 1e-6
     largest_sd: float = 1e3
-    model_to: str | None = None
 
 
 def parse_privacy(table: Mapping[str, Any], problems: Problems, file: str) -> PrivacySettings:
@@ -63,14 +63,14 @@ def parse_federation(table: Mapping[str, Any], problems: Problems, file: str) ->
     """The table [federation]."""
     where = f"{file}: [federation]"
     default = FederationSettings()
-    known = [setting.name for setting in fields(FederationSettings)]
+    known = [*(setting.name for setting in fields(FederationSettings)), "aggregation"]
     for key in table:
         if key not in known:
             problems.add(f"{where}: unknown key {key!r}{nearest(key, known)}; known are {some(known, len(known))}")
-    model_to = table.get("model_to")
-    if model_to is not None and not (isinstance(model_to, str) and model_to.strip()):
-        problems.add(f"{where} model_to: {model_to!r} is not the name of a center; correct it")
-        model_to = None
+    if table.get("aggregation") == "encrypted":
+        problems.add(f'{where} aggregation = "encrypted" is no longer offered: {WITHDRAWN}')
+    else:
+        choice(table, "aggregation", ("plain",), "plain", problems, where)
     numbers = {
         key: getattr(default, key) if value is None else value
         for key in ("timeout", "heartbeat", "smallest_sd", "largest_sd")
@@ -81,11 +81,9 @@ def parse_federation(table: Mapping[str, Any], problems: Problems, file: str) ->
     scaling = choice(table, "scaling", (*SCALINGS, "none"), str(default.scaling), problems, where)
     return FederationSettings(
         _count(table, "minimum_centers", default.minimum_centers, problems, where),
-        choice(table, "aggregation", AGGREGATIONS, default.aggregation, problems, where),
         rounds=_count(table, "rounds", default.rounds, problems, where),
         runs=_count(table, "runs", default.runs, problems, where),
         scaling=None if scaling == "none" else scaling,
-        model_to=model_to,
         **numbers,
     )
 

@@ -101,30 +101,6 @@ def check_contribution(contribution: Contribution, layout: Layout) -> None:
     _require(q == len(contribution.sq_x), "its latent scatter has another size")
 
 
-def check_total(total: Contribution, centers: int) -> None:
-    """A decrypted sum of contributions: what holds for each of them, ``centers`` times over."""
-    _require(total.centers == centers, "it counts other centers than it adds")
-    _require(_whole(total.subjects) and centers <= total.subjects <= centers * MOST_SUBJECTS, "its subjects")
-    _require(np.abs(total.m).max() <= centers * LARGEST, "its case mix is beyond all measure")
-    for what in ("sq_m", "var_m", "sq_x"):
-        _semidefinite(getattr(total, what), what)
-    for name, part in total.views.items():
-        where = f"view {name!r}: "
-        _require(_whole(part.centers) and 1 <= part.centers <= centers, where + "its centers")
-        _require(_whole(part.count) and 0 <= part.count.min() <= part.count.max() <= part.centers, where + "its counts")
-        for value in (part.d_mu, part.d_W):
-            _require(np.abs(value).max() <= centers * LARGEST, where + "beyond all measure")
-        for square in (part.sq_mu, part.var_mu):
-            _require(0.0 <= square <= centers * LARGEST, where + "its squares")
-        for what in ("sq_W", "var_W"):
-            _semidefinite(getattr(part, what), where + what)
-        _require(bool((np.abs(part.turn) <= centers * (2.0 + SAME)).all()), where + "its turn is no rotation")
-        _require(1.0 / LARGEST <= part.precision <= centers * LARGEST, where + "its precision")
-        _require(abs(part.log_sigma2) <= centers * math.log(LARGEST), where + "its ln sigma2")
-        for gain in (part.mu_gain, part.noise_gain):
-            _require(-SAME <= gain <= centers * (1.0 + SAME), where + "a weight is not between 0 and 1")
-
-
 def check_sums(values: Mapping[str, Array], held: Layout, layout: Layout) -> None:
     """Sums for the scaling: counts are counts, and nothing is told of views that the center lacks."""
     lacking = np.ones(layout.total, dtype=bool)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from vedute.data.study import Study
-from vedute.federation.encrypted import check_encryptable
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.requests import check_scaling, make_policy
 
@@ -16,11 +15,6 @@ NEVER = (
 MINMAX = (
     "WARNING: the scaling 'shared-minmax' sends the lowest and the highest value of every column. Each of them is the "
     "value of a real patient, and others may recognise it. Ask the coordinator for 'shared-standard' or 'declared'."
-)
-ENCRYPTED = (
-    "Aggregation is encrypted: the server adds ciphertexts and sees neither this center's numbers nor the sum. All "
-    "centers share one key, so a center that works together with the server can read what this center sends; so can "
-    "whoever made the kits. Every center reads the sums: where there are only two, each can tell the other's part."
 )
 
 
@@ -36,8 +30,6 @@ def disclosure(study: Study) -> tuple[str, ...]:
     (center,) = study.centers
     policy, settings = own_policy(study).of(center), study.federation
     check_scaling(policy, settings.scaling)
-    if settings.aggregation == "encrypted":
-        check_encryptable(policy.name, settings.scaling)
     told = [_leaves(policy, study), NEVER]
     told.append(
         f"Refused, whatever the server says: another study, a weaker policy, more than {settings.runs} runs or more "
@@ -46,8 +38,6 @@ def disclosure(study: Study) -> tuple[str, ...]:
     )
     if settings.scaling == "shared-minmax":
         told.append(MINMAX)
-    if settings.aggregation == "encrypted":
-        told.append(ENCRYPTED + _receiver(settings.model_to, center))
     return tuple(told)
 
 
@@ -56,11 +46,10 @@ def _leaves(policy: AnyPolicy, study: Study) -> str:
     settings = study.federation
     rounds = f"at most {settings.rounds} rounds" if settings.rounds > 1 else "one round"
     if isinstance(policy, NoPrivacy):
-        last = "; at the end, this center's own parameters" if settings.aggregation == "plain" else ""
         return (
             f"What leaves this hospital, under the policy 'none' (exact values): {_scaling(settings.scaling)}in each "
             f"of {rounds}, this center's means, loadings and noise variances (averages over its patients, one set for "
-            f"each view), their uncertainties, and the number of patients{last}. "
+            f"each view), their uncertainties, and the number of patients; at the end, this center's own parameters. "
             "No noise is added: there is no guarantee about single patients."
         )
     if isinstance(policy, SubjectPrivacy):
@@ -98,10 +87,3 @@ def _scaling(scaling: str | None) -> str:
     if scaling == "shared-minmax":
         return "once, for each column, its lowest and its highest value; "
     return ""
-
-
-def _receiver(model_to: str | None, center: str) -> str:
-    if model_to is None:
-        return " Nobody hands the model to the lead: it stays with the centers."
-    who = "This center" if model_to == center else f"Center {model_to!r}"
-    return f" {who} hands the final model to the lead."

@@ -1,7 +1,4 @@
-"""A contribution as one vector of numbers, and back: what is where follows from the study, so no name need travel.
-
-The vectors of two centers in the same layout add like the contributions themselves, which is what encrypted sums use.
-"""
+"""A contribution as one vector of numbers, and back: what is where follows from the study, so no name need travel."""
 
 from __future__ import annotations
 

@@ -14,10 +14,7 @@ from vedute.core.params import Array
 from vedute.federation.settings import Settings
 from vedute.privacy.release import Release
 
-Step = Literal[
-    "sums", "squares", "extremes", "moments", "round", "finish",
-    "encrypted where", "encrypted past", "encrypted share", "encrypted finish",
-]  # fmt: skip
+Step = Literal["sums", "squares", "extremes", "moments", "round", "finish"]
 STEPS: tuple[Step, ...] = get_args(Step)
 
 
@@ -26,8 +23,7 @@ class Question:
     """One question to all centers.
 
     ``sums``, ``squares`` and ``extremes`` agree on a scaling, ``moments`` asks for the one release of the policy
-    ``subject``, ``round`` for a local step under a prior, and ``finish`` tells the last prior. The encrypted steps are
-    explained in :mod:`vedute.federation.encrypted`.
+    ``subject``, ``round`` for a local step under a prior, and ``finish`` tells the last prior.
     """
 
     step: Step
@@ -36,8 +32,7 @@ class Question:
     settings: Settings
     round: int = 0
     values: Mapping[str, Array] = field(default_factory=dict)
-    ciphertexts: tuple[bytes, ...] = ()  # an encrypted sum
-    among: tuple[str, ...] = ()  # the centers whose shares it adds
+    among: tuple[str, ...] = ()  # the centers whose answers made the prior that is told
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,6 @@ class Answer:
     round: int
     views: tuple[str, ...]
     release: Release
-    ciphertexts: tuple[bytes, ...] = ()
 
 
 class Refused(Exception):

@@ -62,7 +62,7 @@ ALLOWED = {
     "paper": ("round", "finish"),
 }
 SUMS = {"shared-standard": ("sums", "squares"), "shared-view": ("sums", "squares"), "shared-minmax": ("extremes",)}
-TIMED = ("round", "finish", "encrypted past", "encrypted share", "encrypted finish")  # those that name a round or sum
+TIMED = ("round", "finish")  # those that name a round
 EXACT = NonPrivate("policy none: exact values")
 
 
@@ -102,8 +102,8 @@ class Site:
         settings, limits = question.settings, self.study.federation
         if question.study != self.agreed:
             raise Refused("the question belongs to another study than the one agreed to")
-        if settings.rounds > limits.rounds or self._round_of(question) > settings.rounds:
-            raise Refused(f"round {self._round_of(question)} of {settings.rounds}: the study allows {limits.rounds}")
+        if settings.rounds > limits.rounds or question.round > settings.rounds:
+            raise Refused(f"round {question.round} of {settings.rounds}: the study allows {limits.rounds}")
         each = list(settings.iterations.values()) if isinstance(settings.iterations, Mapping) else [settings.iterations]
         if max(*each, settings.first_iterations) > MOST_ITERATIONS or len(each) > MOST_CENTERS:
             raise Refused("more local iterations than any fit needs")
@@ -127,13 +127,8 @@ class Site:
 
     def _steps(self, policy: AnyPolicy, settings: Settings) -> tuple[str, ...]:
         """What this center can be asked."""
-        if self.study.federation.aggregation != "plain":
-            return ()
         agreeing = SUMS.get(str(settings.scaling), ()) if policy.name == "none" else ()
         return (*ALLOWED[policy.name], *agreeing)
-
-    def _round_of(self, question: Question) -> int:
-        return question.round
 
     def _same_run(self, question: Question) -> None:
         """A run keeps its settings: the first question writes them down."""

@@ -47,7 +47,6 @@ FORMAT = 1
 CHECKSUMS, RUN, STUDY = "checksums.json", "run.json", "study.toml"
 NUMBERS, NAMES, HISTORY = "model.npz", "model.json", "history.jsonl"
 LOCAL, CHECKPOINT = "local", "checkpoint"
-ENDED, SEALED = "ended.json", "model.sealed"  # of a run whose model only its centers have, and that model for the lead
 BESIDE = ("ledger-*.jsonl", "report.html", "selection.csv", "selection.png")  # what commands add to a run
 
 
@@ -68,15 +67,6 @@ class Run:
     converged: bool
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A finished run with encrypted sums, as one knows it who cannot read them; ``sealed`` is for the lead alone."""
-
-    history: tuple[Record, ...]
-    converged: bool
-    sealed: bytes | None = None
-
-
 def stage(folder: Path) -> Stage:
     """What ``folder`` is; refuses what is not a run folder."""
     if not folder.exists():
@@ -84,8 +74,7 @@ def stage(folder: Path) -> Stage:
     if not folder.is_dir():
         raise UserError(f"{folder}: is a file; a run folder is a folder, choose another name")
     if (folder / CHECKSUMS).exists():
-        finished = {NUMBERS, ENDED} & set(read_checksums(folder))
-        return Stage.FINISHED if finished else Stage.INTERRUPTED
+        return Stage.FINISHED if NUMBERS in read_checksums(folder) else Stage.INTERRUPTED
     beside = {path.name for pattern in BESIDE for path in folder.glob(pattern)}
     strangers = sorted(
         {path.name for path in folder.iterdir() if path.name[0] != "."} - {RUN, STUDY, LOCAL, CHECKPOINT} - beside
@@ -137,7 +126,7 @@ def begin(folder: Path, study: str | None, settings: Settings) -> None:
 def clear(folder: Path) -> None:
     """Remove what an earlier run left; the checksums go first, so that a half-cleared folder counts as new."""
     with said_plainly(folder):
-        for name in (CHECKSUMS, NUMBERS, NAMES, HISTORY, ENDED, SEALED, STUDY, RUN):
+        for name in (CHECKSUMS, NUMBERS, NAMES, HISTORY, STUDY, RUN):
             (folder / name).unlink(missing_ok=True)
         for path in (path for pattern in BESIDE for path in folder.glob(pattern)):
             path.unlink(missing_ok=True)
@@ -154,25 +143,6 @@ def finish(folder: Path, run: Run) -> None:
     found = [path for path in wanted if path.is_file() and not path.name.startswith(ASIDE)]
     write_checksums(folder, {path.relative_to(folder).as_posix(): sha256_of(path) for path in found})
     tidy(folder)
-
-
-def finish_unread(folder: Path, ended: Ended) -> None:
-    """The same where the model is at the centers."""
-    found = {ENDED: to_json({"format": FORMAT, "converged": ended.converged}), HISTORY: _lines(ended.history)}
-    for name, data in (found | ({SEALED: ended.sealed} if ended.sealed is not None else {})).items():
-        write_whole(folder / name, data)
-    names = [name for name in (RUN, STUDY, ENDED, HISTORY, SEALED) if (folder / name).is_file()]
-    write_checksums(folder, {name: sha256_of(folder / name) for name in names})
-    tidy(folder)
-
-
-def load_ended(folder: Path) -> Ended | None:
-    """A run whose model is at the centers; None for every other."""
-    if not (folder / ENDED).is_file() or ENDED not in verified(folder):
-        return None
-    about = from_json(read_whole(folder / ENDED), folder / ENDED)
-    sealed = read_whole(folder / SEALED) if (folder / SEALED).is_file() else None
-    return Ended(_history(folder), about["converged"], sealed)
 
 
 def tidy(folder: Path) -> None:
@@ -199,11 +169,6 @@ def load_run(folder: Path) -> Run:
     if not (folder / CHECKSUMS).exists():
         raise UserError(f"{folder}: is not a run folder (no {CHECKSUMS}); give the one that 'vedute fit --out' wrote")
     checked = verified(folder)
-    if ENDED in checked:
-        raise UserError(
-            f"{folder}: the sums of this run were encrypted, so its model is not here but with each center, "
-            "in its own folder; use it there"
-        )
     if NUMBERS not in checked:
         raise UserError(f"{folder}: the run has not ended; continue it with 'vedute fit STUDY --out {folder} --resume'")
     names = from_json(read_whole(folder / NAMES), folder / NAMES)

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.errors import UserError
-from vedute.federation.encrypted import brought, sizes_of
-from vedute.federation.encryption import MOST_BYTES
 from vedute.federation.model_file import SCALARS, build_settings, describe_settings
 from vedute.federation.packing import packed_size
 from vedute.federation.protocol import STEPS, Answer, Question, Refused, Step
@@ -34,7 +32,6 @@ MOST_TEXT = 1 << 20  # bytes of that JSON: thousands of events and centers fit
 MOST_NUMBERS = 1 << 27  # of any message: a gigabyte
 ASKED = ("step", "run", "study", "round", "settings", "among")
 ANSWERED = ("step", "run", "round", "views", "policy", "public", "events")
-CIPHERTEXT = "ciphertext."  # and a number: entries of plain bytes
 RUN_NAME = re.compile(r"[0-9a-f]{32}")
 Shape = tuple[int, ...]
 
@@ -45,7 +42,7 @@ def encode_question(question: Question) -> bytes:
         "step": question.step, "run": question.run, "study": question.study, "round": question.round,
         "settings": describe_settings(question.settings), "among": list(question.among),
     }  # fmt: skip
-    return _encode(about, question.values, question.ciphertexts)
+    return _encode(about, question.values)
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -56,12 +53,12 @@ def encode_answer(answer: Answer) -> bytes:
         "policy": release.policy, "public": dict(release.public),
         "events": [event_to_json(event) for event in release.events],
     }  # fmt: skip
-    return _encode(about, release.values, answer.ciphertexts)
+    return _encode(about, release.values)
 
 
 def decode_question(data: bytes, layout: Layout) -> Question:
     """A question of the server, whose arrays fit the layout of the study; whether to answer it is not decided here."""
-    about, arrays, ciphertexts = _decode(data, most_numbers(layout, None, encrypted=True))
+    about, arrays = _decode(data, most_numbers(layout, None))
     _same_keys(about, ASKED)
     step = _step(about["step"])
     try:
@@ -69,18 +66,16 @@ def decode_question(data: bytes, layout: Layout) -> Question:
     except (UserError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"settings: {error}") from None
     question = Question(
-        step, _run(about["run"]), _text(about["study"], 64), settings, _count(about["round"]), arrays, ciphertexts,
+        step, _run(about["run"]), _text(about["study"], 64), settings, _count(about["round"]), arrays,
         _names(about["among"]),
     )  # fmt: skip
-    _check_ciphertexts(ciphertexts, sizes_of(brought(question), layout, settings))
     _check_arrays(arrays, question_shapes(question, layout), may_be_infinite=("prior.sigma2_mu", "prior.sigma2_W"))
     return question
 
 
 def decode_answer(data: bytes, question: Question, layout: Layout, policy: str) -> Answer:
     """An answer to ``question``; a reply to any other, an earlier round say, is refused."""
-    encrypted = question.step.startswith("encrypted")
-    about, arrays, ciphertexts = _decode(data, most_numbers(layout, question.settings.n_components, encrypted))
+    about, arrays = _decode(data, most_numbers(layout, question.settings.n_components))
     _same_keys(about, ANSWERED)
     if (about["step"], about["run"], about["round"]) != (question.step, question.run, question.round):
         raise Refused("it answers another question")
@@ -89,19 +84,13 @@ def decode_answer(data: bytes, question: Question, layout: Layout, policy: str) 
     views = _views(about["views"], layout)
     _check_arrays(arrays, answer_shapes(question, layout.restrict(views), layout, policy))
     release = _release(about, arrays)
-    if question.step == "encrypted share" and release.public.get("converged") is not True:
-        _check_ciphertexts(ciphertexts, sizes_of(question.round, layout, question.settings))
-    elif len(ciphertexts) > (question.step == "encrypted finish"):  # the model, sealed for the lead
-        raise Refused("it has ciphertexts that nobody asked for")
-    return Answer(question.step, question.run, question.round, views, release, ciphertexts)
+    return Answer(question.step, question.run, question.round, views, release)
 
 
 def is_answer(data: bytes) -> None:
     """Refuse what is not an encoded release, whatever the question was: the last look before it leaves."""
-    about, arrays, _ = _decode(data, MOST_NUMBERS)
+    about, arrays = _decode(data, MOST_NUMBERS)
     _same_keys(about, ANSWERED)
-    if str(about["step"]).startswith("encrypted") and arrays:
-        raise Refused("an encrypted answer has plain numbers")
     _release(about, arrays)
 
 
@@ -129,8 +118,6 @@ def question_shapes(question: Question, layout: Layout) -> dict[str, Shape]:
 def answer_shapes(question: Question, held: Layout, layout: Layout, policy: str) -> dict[str, Shape]:
     """The arrays that an answer has, of a center that holds some of the views."""
     q, d = question.settings.n_components, layout.total
-    if question.step.startswith("encrypted"):
-        return {}
     if question.step == "sums":
         return {"counts": (d,), "sums": (d,)}
     if question.step == "squares":
@@ -152,28 +139,23 @@ def answer_shapes(question: Question, held: Layout, layout: Layout, policy: str)
     return found
 
 
-def most_numbers(layout: Layout, q: int | None, encrypted: bool) -> int:
-    """No message of a study has more numbers than this; q is not known before a question is decoded.
-
-    An encrypted number has 32 bytes for each of its digits; the last ciphertext may be all but empty.
-    """
+def most_numbers(layout: Layout, q: int | None) -> int:
+    """No message of a study has more numbers than this; q is not known before a question is decoded."""
     components = layout.total if q is None else q
     width = layout.total + len(layout.names)
-    plain = max(packed_size(layout, components), width * width, 4 * layout.total)
-    return max(plain, 18 * packed_size(layout, components) + 64 * layout.total + MOST_BYTES) if encrypted else plain
+    return max(packed_size(layout, components), width * width, 4 * layout.total)
 
 
-def _encode(about: Mapping[str, Any], values: Mapping[str, Array], ciphertexts: tuple[bytes, ...]) -> bytes:
+def _encode(about: Mapping[str, Any], values: Mapping[str, Array]) -> bytes:
     from safetensors.numpy import save
 
     text = json.dumps(about, allow_nan=False, sort_keys=True).encode()
     arrays: dict[str, NDArray[Any]] = {name: np.ascontiguousarray(value, "<f8") for name, value in values.items()}
     shaped = {name: array.reshape(np.shape(values[name])) for name, array in arrays.items()}
-    plain = {META: text, **{f"{CIPHERTEXT}{k:06d}": one for k, one in enumerate(ciphertexts)}}
-    return bytes(save({**{name: np.frombuffer(data, dtype=np.uint8) for name, data in plain.items()}, **shaped}))
+    return bytes(save({META: np.frombuffer(text, dtype=np.uint8), **shaped}))
 
 
-def _decode(data: object, most: int) -> tuple[dict[str, Any], dict[str, Array], tuple[bytes, ...]]:
+def _decode(data: object, most: int) -> tuple[dict[str, Any], dict[str, Array]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -191,21 +173,9 @@ def _decode(data: object, most: int) -> tuple[dict[str, Any], dict[str, Array], 
         raise Refused(f"it cannot be read ({type(error).__name__})") from None
     if not isinstance(about, dict):
         raise Refused("its description is no table")
-    blobs = {name: arrays.pop(name) for name in sorted(arrays) if name.startswith(CIPHERTEXT)}
-    if list(blobs) != [f"{CIPHERTEXT}{k:06d}" for k in range(len(blobs))]:
-        raise Refused("its ciphertexts are not numbered")
-    if any(blob.dtype != np.uint8 for blob in blobs.values()):
-        raise Refused("its ciphertexts are no bytes")
     if wrong := [name for name, array in arrays.items() if array.dtype != np.float64]:
         raise Refused(f"{wrong[0]!r} are not numbers of double precision")
-    return about, arrays, tuple(blob.tobytes() for blob in blobs.values())
-
-
-def _check_ciphertexts(ciphertexts: tuple[bytes, ...], most: list[int]) -> None:
-    if len(ciphertexts) != len(most):
-        raise Refused(f"it has {len(ciphertexts)} ciphertexts instead of {len(most)}")
-    if any(len(one) > size for one, size in zip(ciphertexts, most, strict=True)):
-        raise Refused("a ciphertext is longer than any of ours")
+    return about, arrays
 
 
 def _check_arrays(

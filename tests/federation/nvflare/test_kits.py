@@ -116,11 +116,6 @@ def test_names_that_cannot_be(tmp_path, centers, server, options, said):
     assert not (tmp_path / "kits").exists()
 
 
-def test_the_center_that_hands_over_the_model_must_be_one(tmp_path):
-    with pytest.raises(UserError, match="model_to = 'lyon' is none of the centers"):
-        make_kits(study_of(tmp_path, STUDY + 'model_to = "lyon"\n'), ["nice"], "localhost", 8002, tmp_path / "kits", 2)
-
-
 def test_kits_are_not_overwritten(fresh):
     before = (fresh["nice"] / "startup/client.key").read_bytes()
     with pytest.raises(UserError, match="exists already; choose another folder, or add one center to it with --add"):

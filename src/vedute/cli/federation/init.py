@@ -41,6 +41,4 @@ def command(
     for name, path in kits.items():
         holder = f"the {name}" if name in ("server", "lead") else f"center {name!r}"
         click.echo(f"{holder}: {path}")
-    if shared.federation.aggregation == "encrypted":
-        click.echo("each center's kit holds the key to the encrypted sums: keep no copy of it where the server is")
     click.echo(f"{out / 'authority'} signed them and can sign more: keep it where only you can read it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from vedute.data.study import Study
     from vedute.federation.nvflare.opening import Kit
     from vedute.federation.resumable import Watch
-    from vedute.federation.store import Ended, Run
+    from vedute.federation.store import Run
 
 
 @click.command()
@@ -62,31 +61,10 @@ def command(
             again = ["vedute", "federation", "run", str(study), "--kit", str(place), "--out", str(out), "--resume"]
             click.echo(f"vedute: interrupted; the server goes on. Continue with\n  {shlex.join(again)}", err=True)
             ctx.exit(128 + stopped[-1])
-    told(run, out, as_json)
+    tell(run, out, as_json)
 
 
-def told(run: Run | Ended, out: Path, as_json: bool) -> None:
-    """The outcome; a run with encrypted sums may end without a model here."""
-    from vedute.federation.store import Run
-
-    if isinstance(run, Run):
-        tell(run, out, as_json)
-        return
-    rounds, centers = len(run.history), list(run.history[-1].centers)
-    if as_json:
-        done = {"event": "done", "run": str(out), "rounds": rounds, "converged": run.converged, "centers": centers}
-        click.echo(json.dumps({**done, "model": "at the centers"}, ensure_ascii=False))
-        return
-    ended = "converged after" if run.converged else "ran"
-    click.echo(
-        f"{len(centers)} centers, {ended} {rounds} rounds: {out} holds the history. The sums were encrypted and the "
-        "study names no center to hand the model over: it is with each center, in its own folder"
-    )
-
-
-def led(
-    kit: Kit, study: Study, out: Path, given: dict[str, Any], watch: Watch, *, resume: bool, force: bool
-) -> Run | Ended:
+def led(kit: Kit, study: Study, out: Path, given: dict[str, Any], watch: Watch, *, resume: bool, force: bool) -> Run:
     """The finished run, new or resumed."""
     from vedute.federation import store
     from vedute.federation.nvflare.lead import Following, follow, new_run, remembered
@@ -98,7 +76,7 @@ def led(
     with store.opened(out):
         at = stage_to_go_on_from(out, resume=resume, force=force)
         if at is store.Stage.FINISHED:
-            return store.load_ended(out) or store.load_run(out)
+            return store.load_run(out)
         if at is store.Stage.NEW:
             most = {"rounds": min(100, study.federation.rounds)}
             settings, known = wanted_settings(study, {**most, **given, **asked}), {}

@@ -22,13 +22,11 @@ from nvflare.widgets.info_collector import InfoCollector
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.conductor import Job, SilentCenters, TooFewCenters, conduct
-from vedute.federation.encrypted_conductor import conduct_encrypted
 from vedute.federation.loop import Progress
 from vedute.federation.model_file import build_settings
-from vedute.federation.nvflare.encrypted_kits import server_keys
 from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import ANSWER, OUTCOME, QUESTION, RESULT, STATS, TASK
-from vedute.federation.store import Ended, Run, tidy
+from vedute.federation.store import Run, tidy
 
 START_SECONDS = 30  # that a center may need to start its part of a job
 HEARD_SECONDS = 5
@@ -59,12 +57,7 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
             study = Study.load_shared(home / "study.toml")
             job = Job(study, build_settings(self.settings), self.run, home / "runs" / self.run, tuple(self.centers))
             ask = self._ask(study, fl_ctx, abort_signal)
-            finished: Run | Ended
-            if study.federation.aggregation == "encrypted":
-                finished = conduct_encrypted(job, server_keys(home), ask, self._say, self._note)
-            else:
-                finished = conduct(job, ask, self._say, self._note)
-            self._hand_over(job.folder, result, finished)
+            self._hand_over(job.folder, result, conduct(job, ask, self._say, self._note))
         except TooFewCenters as error:
             self._end(result, fl_ctx, "too few centers", str(error))
         except SilentCenters as error:
@@ -126,7 +119,7 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         rounds = [{**asdict(record), "change": repr(record.change)} for record in progress.history[-TOLD_ROUNDS:]]
         self._told = {"round": rounds[-1]["round"], "centers": list(rounds[-1]["centers"]), "rounds": rounds}
 
-    def _hand_over(self, folder: Path, result: Path, finished: Run | Ended) -> None:
+    def _hand_over(self, folder: Path, result: Path, finished: Run) -> None:
         tidy(folder)
         shutil.copytree(folder, result / "run", dirs_exist_ok=True)
         _write(result, {"outcome": "finished", "rounds": len(finished.history), "said": self._said})

@@ -19,8 +19,6 @@ from nvflare.apis.signal import Signal
 from vedute.data.files import from_json, read_whole
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.encrypted_site import EncryptedSite
-from vedute.federation.nvflare.encrypted_kits import center_keys
 from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import AGREEMENT, ANSWER, QUESTION, TASK
 from vedute.federation.protocol import Refused
@@ -60,7 +58,4 @@ def open_site(kit: Path, note: Callable[[str], None] = lambda message: None) -> 
     """The center of a kit, as it agreed when it joined."""
     path = kit / "local" / AGREEMENT
     agreed = from_json(read_whole(path), path)
-    study, home = Study.load_node(kit / "study.toml", agreed["node"]), Path(agreed["home"])
-    if study.federation.aggregation == "encrypted":
-        return EncryptedSite(study, home, *center_keys(kit), note)
-    return Site(study, home, note)
+    return Site(Study.load_node(kit / "study.toml", agreed["node"]), Path(agreed["home"]), note)

@@ -18,8 +18,6 @@ from vedute.data.problems import Problems
 from vedute.data.shared import shared_text
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.encrypted import check_encryptable
-from vedute.federation.encryption import MOST_CENTERS, need_tenseal
 from vedute.federation.nvflare import local_files
 from vedute.federation.nvflare.authority import (
     Authority,
@@ -28,7 +26,6 @@ from vedute.federation.nvflare.authority import (
     make_authority,
     write_private,
 )
-from vedute.federation.nvflare.encrypted_kits import give_key, make_shared_key
 from vedute.federation.nvflare.local_files import LEAD, SERVER, Json
 
 VERSION = 1
@@ -88,10 +85,6 @@ def make_kits(
         authority.save(temporary / "authority")
         for file in files:
             _write(temporary / folder_of(file), file, text, study, authority)
-        if study.federation.aggregation == "encrypted":
-            make_shared_key(temporary)
-            for center in centers:
-                give_key(temporary, temporary / center)
         temporary.rename(out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -113,8 +106,6 @@ def add_kit(study: Study, center: str, out: Path) -> Path:
     try:
         file = replace(known, role="center", name=center, centers=centers)
         _write(temporary / center, file, text, study, authority)
-        if study.federation.aggregation == "encrypted":
-            give_key(out, temporary / center)
         (temporary / center).rename(out / center)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -172,21 +163,7 @@ def _check(study: Study, centers: Sequence[str], server: str, port: int, days: i
             f"{len(centers)} centers, but [federation] minimum_centers = {settings.minimum_centers}; "
             "name more centers, or lower it"
         )
-    if settings.aggregation == "encrypted":
-        _check_encrypted(study, centers, problems)
-    if settings.model_to is not None and settings.model_to not in centers:
-        problems.add(f"[federation] model_to = {settings.model_to!r} is none of the centers; name one of them")
     problems.raise_if_any(str(study.path))
-
-
-def _check_encrypted(study: Study, centers: Sequence[str], problems: Problems) -> None:
-    try:
-        need_tenseal()
-        check_encryptable(study.privacy.policy, study.federation.scaling)
-    except UserError as error:
-        problems.add(str(error))
-    if len(centers) > MOST_CENTERS:
-        problems.add(f"{len(centers)} centers, but encrypted sums can add {MOST_CENTERS} at most; name fewer")
 
 
 def _write(folder: Path, file: KitFile, text: str, study: Study, authority: Authority) -> None:

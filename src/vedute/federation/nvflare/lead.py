@@ -24,7 +24,6 @@ from vedute.errors import UserError
 from vedute.federation import store
 from vedute.federation.fitting import starting_prior
 from vedute.federation.loop import Progress, Record
-from vedute.federation.nvflare.encrypted_lead import take_ended
 from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
 from vedute.federation.nvflare.submission import write_job
@@ -101,7 +100,7 @@ def new_run() -> str:
     return uuid.uuid4().hex
 
 
-def follow(lead: Following) -> store.Run | store.Ended:
+def follow(lead: Following) -> store.Run:
     """All jobs that it takes."""
     lead.watch.begun(lead.settings, 0)
     while True:
@@ -146,7 +145,7 @@ def _gather(lead: Following) -> Sight:
         time.sleep(POLL_SECONDS)
 
 
-def _follow_job(lead: Following) -> store.Run | store.Ended | None:
+def _follow_job(lead: Following) -> store.Run | None:
     """Until the job ends; the finished run, or None where another job is needed."""
     assert lead.job is not None
     before, stopped = lead.rounds, False
@@ -207,7 +206,7 @@ def _count(lead: Following, progress: Progress) -> None:
     lead.watch.round(progress)
 
 
-def _outcome(lead: Following, job: str) -> store.Run | store.Ended | None:
+def _outcome(lead: Following, job: str) -> store.Run | None:
     """How a job ended, by its own words; without any, something died."""
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -252,10 +251,8 @@ def _check(lead: Following, run: store.Run, study: str) -> None:
         raise UserError("the server's model is not that of the run that was asked for; ask the coordinator why")
 
 
-def _take(lead: Following, source: Path) -> store.Run | store.Ended:
+def _take(lead: Following, source: Path) -> store.Run:
     """The finished run of the server, verified, into the lead's own folder; the checksums come last."""
-    if (ended := store.load_ended(source)) is not None:
-        return take_ended(ended, lead.folder, lead.line.kit, lead.study, lead.settings, lead.run)
     run = store.load_run(source)
     _check(lead, run, read_whole(source / store.STUDY).decode())
     for n in range(lead.rounds, len(run.history)):  # those that passed since the last look

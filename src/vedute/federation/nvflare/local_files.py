@@ -15,7 +15,7 @@ Json = dict[str, Any]
 OURS = "vedute.federation.nvflare."
 SERVER = "vedute-server"  # the server's name in its certificate; its address is another matter
 LEAD = "lead@vedute.local"  # NVFlare wants names of people to look like this
-MOST_MESSAGE_BYTES = 2**28  # far above any study's parameters, encrypted or not, and far below a machine's memory
+MOST_MESSAGE_BYTES = 2**28  # far above any study's parameters, and far below a machine's memory
 
 
 def server_startup(project: str, host: str, port: int) -> Json:

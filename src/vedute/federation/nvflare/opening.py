@@ -13,10 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vedute.data.shared import shared_text
-from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.encryption import need_tenseal
-from vedute.federation.nvflare.encrypted_kits import check_keys
 from vedute.federation.nvflare.kits import KitFile, digest, need_nvflare, read_kit_file
 
 COMMANDS = {"center": "vedute federation join", "server": "vedute federation serve", "lead": "vedute federation run"}
@@ -64,9 +61,6 @@ def open_kit(path: Path, role: str, study: Path | None = None) -> Kit:
         )
     if key.stat().st_mode & 0o077:
         raise UserError(f"{key}: others may read this private key; close it with: chmod 600 {key}")
-    if Study.load_shared(path / "study.toml").federation.aggregation == "encrypted" and role != "lead":
-        need_tenseal()
-        check_keys(path, role)
     return Kit(path, file, _check_dates(certificate))
 
 
