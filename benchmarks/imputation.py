@@ -20,7 +20,7 @@ from sklearn.impute import IterativeImputer
 
 from vedute.choice import select_components
 from vedute.cli.select import parse_components
-from vedute.federation.model import Model
+from vedute.run.fitted_model import Model
 
 Center = dict[str, pd.DataFrame]
 Study = dict[str, Center]

@@ -16,13 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array, GlobalPrior
-from vedute.core.stats import Statistics
 from vedute.data.synthetic import make_sd
-from vedute.federation.center import run_round
-from vedute.federation.fitting import Folded, Ready, conclude, fold, prepare, run
-from vedute.federation.settings import Settings
+from vedute.model.parameters import Array, GlobalPrior
+from vedute.model.schema import Layout
+from vedute.model.statistics import Statistics
 from vedute.privacy.figures import plot_spreads
 from vedute.privacy.mechanisms import SeededNoise
 from vedute.privacy.paper import clip_bounds, paper_contribution
@@ -30,6 +27,9 @@ from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute.privacy.recovery import to_statistics
 from vedute.privacy.shared import Update, plug_in_step
 from vedute.privacy.subject import Ranges, SecondMoments, make_bound
+from vedute.run.center import run_round
+from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
+from vedute.run.settings import Settings
 
 Views = dict[str, Array]
 TEST = 1000

@@ -71,9 +71,9 @@ def scan(paths: list[Path]) -> int:
 
 def fold(path: Path) -> int:
     """Load a study and fold its rows into statistics."""
-    from vedute.core.layout import Layout
-    from vedute.core.stats import Accumulator
     from vedute.data.study import Study
+    from vedute.model.schema import Layout
+    from vedute.model.statistics import Accumulator
 
     study = Study.load(path)
     layout = Layout(tuple(study.columns), tuple(map(len, study.columns.values())))
@@ -86,9 +86,6 @@ def measure(kind: str, paths: list[Path]) -> None:
     import pandas  # noqa: F401 - part of the interpreter with its libraries
     import pyarrow.compute
     import pyarrow.csv  # noqa: F401
-
-    import vedute.core.stats
-    import vedute.data.study  # noqa: F401
 
     before = resident("VmRSS")
     start = time.perf_counter()

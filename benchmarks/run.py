@@ -20,10 +20,10 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from vedute import FederatedPPCA
-from vedute.core.layout import Layout
 from vedute.datasets import make_sd
-from vedute.federation.fitting import fold
-from vedute.federation.settings import Settings
+from vedute.model.schema import Layout
+from vedute.run.fitting import fold
+from vedute.run.settings import Settings
 from vedute.scenarios import split
 
 HERE = Path(__file__).parent

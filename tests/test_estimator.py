@@ -12,8 +12,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_no_attributes_set_in_init, check_parameters_default_constructible
 
 from vedute import ConvergenceWarning, DataWarning, FederatedPPCA, GlobalPrior, MultiView, UserError, ViewPrior
-from vedute.core.predict import center_emission, global_emission
 from vedute.datasets import make_hierarchical, make_sd
+from vedute.model.prediction import center_emission, global_emission
 from vedute.scenarios import split
 
 SIZES = {"A": 5, "B": 4}

@@ -21,12 +21,12 @@ from vedute import (
     UserError,
     select_components,
 )
-from vedute.core import contribution as core_contribution
 from vedute.datasets import make_sd
-from vedute.federation import private
+from vedute.model import contribution as core_contribution
 from vedute.privacy.events import CENTER, SUBJECT, NonPrivate, leaves
+from vedute.run import private
+from vedute.run.sources import open_rows
 from vedute.scenarios import split
-from vedute.sources import open_rows
 
 SIZES = {"view1": 4, "view2": 3}
 SEED_OF_A_HIDDEN_CENTER = 0

@@ -11,11 +11,11 @@ from vedute.version import __version__
 
 if TYPE_CHECKING:
     from vedute.choice import select_components
-    from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
     from vedute.data.study import Study
     from vedute.data.views import MultiView
     from vedute.errors import ConvergenceWarning, DataWarning, UserError
     from vedute.estimator import FederatedPPCA
+    from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams, ViewPrior
     from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "choice": ("select_components",),
-    "core.params": ("CenterParams", "GlobalPrior", "ViewParams", "ViewPrior"),
+    "model.parameters": ("CenterParams", "GlobalPrior", "ViewParams", "ViewPrior"),
     "data.study": ("Study",),
     "data.views": ("MultiView",),
     "errors": ("ConvergenceWarning", "DataWarning", "UserError"),

@@ -12,10 +12,10 @@ import pandas as pd
 from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.selection import SCALINGS_TRIED, Candidates, Selection, select
-from vedute.federation.settings import Settings
-from vedute.federation.waic import DRAWS
-from vedute.sources import open_source
+from vedute.run.model_choice import SCALINGS_TRIED, Candidates, Selection, select
+from vedute.run.scoring import DRAWS
+from vedute.run.settings import Settings
+from vedute.run.sources import open_source
 
 
 def select_components(
@@ -41,7 +41,7 @@ def select_components(
     asked = settings.get("privacy") or (isinstance(centers, Study) and centers.privacy.policy != "none")
     if asked:
         raise UserError(
-            "WAIC looks at the rows, which no privacy policy covers; see vedute.federation.private.choose_privately"
+            "WAIC looks at the rows, which no privacy policy covers; see vedute.run.private.choose_privately"
         )
     chosen = Candidates(tuple(components), tuple(scalings), starts)
     extremes = next((name for name in chosen.scalings if name is not None and name.endswith("minmax")), None)

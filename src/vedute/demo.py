@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from vedute import datasets, scenarios
-from vedute.core.params import Array
 from vedute.estimator import FederatedPPCA
+from vedute.model.parameters import Array
 
 SEED = 0
 UNEQUAL = (0.55, 0.3, 0.15)  # shares of the subjects that the centers of the real study have

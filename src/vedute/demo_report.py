@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from vedute.demo import Center, Outcome
-from vedute.federation.latent import Tally
 from vedute.report.page import render
 from vedute.report.reading import Folder, Subjects, from_estimator, read_seen
+from vedute.run.latent import Tally
 
 
 def report(outcome: Outcome) -> str:

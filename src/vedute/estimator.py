@@ -13,24 +13,24 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vedute.core.params import Array, CenterParams, GlobalPrior
 from vedute.data.ranges import named_ranges
 from vedute.data.rng import generator
 from vedute.data.study import Study
+from vedute.data.tables import as_views, tabulate
 from vedute.data.views import MultiView
 from vedute.errors import UserError
-from vedute.federation.deviation import center_deviation
-from vedute.federation.fitting import conclude, prepare, run
-from vedute.federation.loop import Progress, Record
-from vedute.federation.model import Model
-from vedute.federation.private import Ledgers, described, fit_privately, note_exact_values, policy_of
-from vedute.federation.settings import Settings
-from vedute.federation.store import Run, load_run, save_run
-from vedute.federation.waic import DRAWS, Waic, model_waic
+from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import progress_bar
-from vedute.sources import open_rows, open_source
-from vedute.tables import as_views, tabulate
+from vedute.run.deviation import center_deviation
+from vedute.run.fitted_model import Model
+from vedute.run.fitting import conclude, prepare, run
+from vedute.run.loop import Progress, Record
+from vedute.run.private import Ledgers, described, fit_privately, note_exact_values, policy_of
+from vedute.run.run_folder import Run, load_run, save_run
+from vedute.run.scoring import DRAWS, Waic, model_waic
+from vedute.run.settings import Settings
+from vedute.run.sources import open_rows, open_source
 
 Center = str | CenterParams | None
 Privacy = SubjectPrivacy | CenterPrivacy | PaperPrivacy | None

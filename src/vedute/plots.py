@@ -14,11 +14,11 @@ import numpy as np
 
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.federation.deviation import center_deviation
 from vedute.report import choice, convergence, explained, fitted, imputation, loadings, privacy, variability
 from vedute.report import latent as latent_space
 from vedute.report.parts import COLOURS, INK
 from vedute.report.reading import Folder, from_estimator, read_folder
+from vedute.run.deviation import center_deviation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

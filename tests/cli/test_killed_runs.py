@@ -15,7 +15,7 @@ import pytest
 from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.cli.fit import seen_as_interrupts
-from vedute.federation.store import Stage, read_checksums, stage
+from vedute.run.run_folder import Stage, read_checksums, stage
 
 OPTIONS = ["--rounds", "80", "--tol", "none", "--seed", "7"]
 Call = Callable[..., tuple[int, str, str]]

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vedute.core.layout import Layout
-from vedute.core.stats import Accumulator, from_rows
 from vedute.data import text_reader
 from vedute.data.fingerprint import Fingerprint
 from vedute.data.study import Study
 from vedute.errors import UserError
+from vedute.model.schema import Layout
+from vedute.model.statistics import Accumulator, from_rows
 
 
 def expected_center(hospitals, center) -> dict[str, pd.DataFrame]:

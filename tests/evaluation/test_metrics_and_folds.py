@@ -7,9 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
-from vedute.core.predict import Emission
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
@@ -18,6 +15,9 @@ from vedute.evaluation.baselines import PCA, PPCA
 from vedute.evaluation.folds import Dataset, Fold, Parting, deal, three_folds
 from vedute.evaluation.methods import FedMvPPCA, OwnParameters, Projection
 from vedute.evaluation.metrics import latent_accuracy, mean_absolute_error, mean_error
+from vedute.model.parameters import Array
+from vedute.model.prediction import Emission
+from vedute.model.schema import Layout
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vedute.core.streams import stream
 from vedute.data.scenarios import split
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
@@ -37,6 +36,7 @@ from vedute.evaluation.missing import (
 from vedute.evaluation.results.missing import write
 from vedute.evaluation.studies import Given
 from vedute.evaluation.tables.missing import summary
+from vedute.model.seeds import stream
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 

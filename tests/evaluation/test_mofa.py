@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from vedute.core.params import Array
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.baselines import MOFA, PCA, mofa
 from vedute.evaluation.baselines.mofa import _most_likely
 from vedute.evaluation.methods import common_layout, side_by_side
 from vedute.evaluation.metrics import mean_absolute_error
+from vedute.model.parameters import Array
 from vedute.scenarios import split
 
 

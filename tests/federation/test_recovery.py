@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from core_cases import statistics_of
-from vedute.core.center import LocalRule
-from vedute.core.master import MasterRule, unbiased
-from vedute.core.params import GlobalPrior, flat_view_prior
-from vedute.core.streams import stream
 from vedute.data.synthetic import make_hierarchical
-from vedute.federation.center import Plan, make_center
-from vedute.federation.loop import rounds
+from vedute.model.local_step import LocalRule
+from vedute.model.master import MasterRule, unbiased
+from vedute.model.parameters import GlobalPrior, flat_view_prior
+from vedute.model.seeds import stream
+from vedute.run.center import Plan, make_center
+from vedute.run.loop import rounds
 
 Q = 3
 MARGINAL = LocalRule("marginal", spread=False, expand=False, narrow=True)

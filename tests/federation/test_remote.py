@@ -14,23 +14,23 @@ from safetensors.numpy import load, save
 from hospitals import CENTERS, as_one_study, make_hospitals
 from participation import same_prior, with_participation
 from vedute.cli.app import run
-from vedute.core.layout import Layout
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, UserError
-from vedute.federation.conductor import Job, SilentCenters, TooFewCenters, conduct
-from vedute.federation.fitting import starting_prior
-from vedute.federation.model_file import prior_arrays
+from vedute.federation.messages import META, encode_question
 from vedute.federation.packing import pack, unpack
-from vedute.federation.private import described
 from vedute.federation.protocol import Question, Refused
-from vedute.federation.resumable import Request, Watch, fit_study
-from vedute.federation.settings import Settings
+from vedute.federation.server import Job, SilentCenters, TooFewCenters, conduct
 from vedute.federation.site import Site
-from vedute.federation.store import load_run
-from vedute.federation.wire import META, encode_question
+from vedute.model.schema import Layout
 from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.run.fitting import starting_prior
+from vedute.run.model_file import prior_arrays
+from vedute.run.private import described
+from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.run_folder import load_run
+from vedute.run.settings import Settings
 
 RUN = "0123456789abcdef" * 2
 SETTINGS = Settings(3, rounds=8, tol=None, iterations=4, first_iterations=6)

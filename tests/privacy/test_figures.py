@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vedute.core.params import GlobalPrior, ViewPrior
+from vedute.model.parameters import GlobalPrior, ViewPrior
 from vedute.privacy.figures import plot_spreads, spreads
 from vedute.privacy.shared import public_prior
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vedute.core.layout import Layout
-from vedute.core.params import CenterParams, GlobalPrior, ViewParams
 from vedute.errors import UserError
+from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
+from vedute.model.schema import Layout
 from vedute.privacy import gate
 from vedute.privacy.center_level import Scales
 from vedute.privacy.events import SUBJECT

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from vedute.errors import DataWarning, UserError
-from vedute.privacy import chain
+from vedute.privacy import hash_chain
 from vedute.privacy.accounting import Budget, noise_multiplier
 from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, NonPrivate
 from vedute.privacy.ledger import Ledger, open_ledger, read_ledger
@@ -209,12 +209,12 @@ def test_a_rewritten_chain_does_not_fit_its_head(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
     two_entries(path)
     records = [json.loads(text) for text in path.read_text().splitlines()]
-    forged = chain.Chain()
+    forged = hash_chain.Chain()
     for record in records:
         record = {name: value for name, value in record.items() if name not in ("hash", "previous")}
         record["forged"] = True
-        forged = chain.Chain((*forged.records, forged.sealed(record)))
-    path.write_bytes(b"".join(chain.line(record) for record in forged.records))
+        forged = hash_chain.Chain((*forged.records, forged.sealed(record)))
+    path.write_bytes(b"".join(hash_chain.line(record) for record in forged.records))
     with pytest.raises(UserError, match="head knows"):
         Ledger("nice", "data", path)
 

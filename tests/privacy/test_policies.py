@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from vedute.core.params import CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.errors import UserError
+from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.privacy import center_level, paper
 from vedute.privacy import policies as pol
 from vedute.privacy.accounting import spent_epsilon, zhao_multiplier

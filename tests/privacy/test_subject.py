@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from vedute.core.layout import Layout
-from vedute.core.stats import from_rows
 from vedute.errors import UserError
+from vedute.model.schema import Layout
+from vedute.model.statistics import from_rows
 from vedute.privacy import recovery, subject
 from vedute.privacy.accounting import noise_multiplier, spent_epsilon
 from vedute.privacy.events import SUBJECT, NonPrivate

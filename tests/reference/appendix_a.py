@@ -1,4 +1,4 @@
-"""Appendix A of the paper, transcribed with a Python loop over subjects: the slow twin of ``vedute.core``.
+"""Appendix A of the paper, transcribed with a Python loop over subjects: the slow twin of ``vedute.model``.
 
 It shares no code with the package and uses no statistics of the rows, so that an error in one is not an
 error in both. Order of a local iteration: mu, then <x> and <xx'>, then W, then sigma2, as in the appendix.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from vedute.core.bunch import StackedPrior, make_bunch
-from vedute.core.center import State
-from vedute.core.layout import Layout
-from vedute.core.stats import from_rows
+from vedute.model.local_step import State
+from vedute.model.schema import Layout
+from vedute.model.stacked import StackedPrior, make_bunch
+from vedute.model.statistics import from_rows
 
 
 def layout_of(sizes):

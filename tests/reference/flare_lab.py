@@ -13,9 +13,9 @@ from typing import Any
 
 from vedute.data.study import Study
 from vedute.federation.nvflare.authority import load_authority, write_private
+from vedute.federation.nvflare.check_kit import Kit
 from vedute.federation.nvflare.kits import make_kits
 from vedute.federation.nvflare.local_files import LEAD
-from vedute.federation.nvflare.opening import Kit
 from vedute.federation.nvflare.processes import engine
 
 STUDY = """\

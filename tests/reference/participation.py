@@ -10,14 +10,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hospitals import as_one_study
-from vedute.core.params import GlobalPrior
 from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
-from vedute.federation.center import make_center, run_round
-from vedute.federation.fitting import conclude, prepare, read_study
-from vedute.federation.loop import Progress, advance
-from vedute.federation.model import Model
-from vedute.federation.settings import Settings
+from vedute.model.parameters import GlobalPrior
+from vedute.run.center import make_center, run_round
+from vedute.run.fitted_model import Model
+from vedute.run.fitting import conclude, prepare, read_study
+from vedute.run.loop import Progress, advance
+from vedute.run.settings import Settings
 
 
 def with_participation(

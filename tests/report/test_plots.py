@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vedute import FederatedPPCA, UserError, plots
-from vedute.federation.deviation import center_deviation
-from vedute.federation.store import load_run
 from vedute.report import variability
 from vedute.report.reading import read_folder
+from vedute.run.deviation import center_deviation
+from vedute.run.run_folder import load_run
 
 PLOTS: dict[str, Callable[..., Axes]] = {
     "holdings": plots.holdings,

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vedute.core.params import ViewParams, ViewPrior
-from vedute.federation.deviation import center_deviation
-from vedute.federation.latent import Tally
-from vedute.federation.store import load_run
+from vedute.model.parameters import ViewParams, ViewPrior
 from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
 from vedute.report.page import render
 from vedute.report.parts import num, percent
 from vedute.report.reading import Folder, Seen, Subjects, read_folder
+from vedute.run.deviation import center_deviation
+from vedute.run.latent import Tally
+from vedute.run.run_folder import load_run
 
 
 def test_who_differs_most(toy_run: Path) -> None:
@@ -72,7 +72,7 @@ def test_interval_covers_the_scatter_of_samples() -> None:
 
 def test_shares_are_the_variance_of_drawn_centers() -> None:
     """Against drawing: 40,000 centers of one subject each; the standard errors of the shares are below 1 %."""
-    from vedute.core.params import GlobalPrior
+    from vedute.model.parameters import GlobalPrior
 
     rng = np.random.default_rng(1)
     view = ViewPrior(np.zeros(3), rng.normal(size=(3, 2)), 0.4, 0.2, 5.0, 2.0, 4)

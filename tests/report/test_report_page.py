@@ -16,10 +16,10 @@ import pytest
 
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
-from vedute.federation.store import read_checksums, write_checksums
 from vedute.report.page import SHOWN, render, sections
 from vedute.report.parts import safe, short
 from vedute.report.reading import read_folder
+from vedute.run.run_folder import read_checksums, write_checksums
 
 ORDER = ["fitted", "privacy", "convergence", "variability", "latent", "loadings", "explained", "imputation", "choice"]
 NASTY = ["<script>alert(1)</script>", "../../x", '<a href="javascript:alert(1)">x</a>', "%{x} & </td>", "ordinary"]

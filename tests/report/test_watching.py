@@ -14,12 +14,12 @@ from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.checkpoint import latest
-from vedute.federation.loop import Progress
-from vedute.federation.resumable import Request, Watch, fit_study
-from vedute.federation.store import CHECKPOINT
 from vedute.report.live import WAITING, live_page, version
 from vedute.report.watching import HOST, make_server
+from vedute.run.checkpoint import latest
+from vedute.run.loop import Progress
+from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.run_folder import CHECKPOINT
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array, CenterParams
 from vedute.data.problems import some
 from vedute.data.stream import Chunk, stream
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.latent import chunk_views
-from vedute.federation.model import Model
-from vedute.federation.model_file import own_scaling
+from vedute.model.parameters import Array, CenterParams
+from vedute.run.fitted_model import Model
+from vedute.run.latent import chunk_views
+from vedute.run.model_file import own_scaling
 
 Who = str | CenterParams | None
 

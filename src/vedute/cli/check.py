@@ -49,9 +49,9 @@ def command(ctx: click.Context, study: Path, as_json: bool) -> None:
 
 def inspected(study: Study) -> tuple[list[str], list[str]]:
     """What a fit would warn of and what it would refuse: the same look at the statistics."""
-    from vedute.federation.fitting import check_components, read_study
-    from vedute.federation.inspection import inspect_centers
-    from vedute.federation.settings import Settings
+    from vedute.run.fitting import check_components, read_study
+    from vedute.run.inspection import inspect_centers
+    from vedute.run.settings import Settings
 
     settings = Settings(study.components or 1)
     with warnings.catch_warnings(record=True) as caught:

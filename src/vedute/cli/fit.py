@@ -16,11 +16,11 @@ from vedute.cli.options import FilePath, force_option, json_option, study_argume
 from vedute.cli.rounds import watch_rounds
 from vedute.cli.settings_options import default_of, given_settings, settings_options
 from vedute.data.scaling import SCALINGS
-from vedute.data.settings import POLICIES
+from vedute.data.study_settings import POLICIES
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.store import Run
+    from vedute.run.run_folder import Run
 
 
 @click.command()
@@ -63,7 +63,7 @@ def command(
     the data, so a second run, also into another RUN, continues it.
     """
     from vedute.data.study import Study
-    from vedute.federation.resumable import Request, fit_study
+    from vedute.run.resume import Request, fit_study
 
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")
@@ -86,8 +86,8 @@ def command(
 
 def wanted_policy(study: Study, asked: dict[str, Any]) -> dict[str, Any] | None:
     """The policy as a table: options on the command line before the study's [privacy]; None for exact values."""
-    from vedute.federation.private import described
     from vedute.privacy.requests import make_policy
+    from vedute.run.private import described
 
     own = study.privacy
     options = {name: value for name, value in asked.items() if value is not None and name != "privacy"}

@@ -12,7 +12,7 @@ from vedute.cli.options import force_option, json_option, out_option, run_argume
 if TYPE_CHECKING:
     from vedute.cli.applying import Part
     from vedute.cli.results import Sheet
-    from vedute.core.params import Array
+    from vedute.model.parameters import Array
 
 
 @click.command()

@@ -19,7 +19,7 @@ from vedute.cli.options import force_option, json_option, out_option, run_argume
 def command(run: Path, study: Path, out: Path, using: str, force: bool, as_json: bool) -> None:
     """Write where each subject of STUDY lies in the latent space of the model in RUN."""
     from vedute.cli.using import ready, write_subjects
-    from vedute.federation.latent import components
+    from vedute.run.latent import components
 
     application = ready(run, study, out, using, force)
     model = application.model

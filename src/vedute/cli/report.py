@@ -43,8 +43,8 @@ def command(run: Path, out: Path | None, ids: bool, watch: bool, port: int, forc
 
 
 def _watch(run: Path, port: int, ids: bool) -> None:
-    from vedute.federation.store import stage
     from vedute.report.watching import make_server
+    from vedute.run.run_folder import stage
 
     stage(run)  # refuses a folder that is no run folder
     server, address = make_server(run, port, ids=ids)

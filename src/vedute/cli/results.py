@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
 from vedute.data.files import ASIDE, said_plainly, write_whole
 from vedute.data.names import why_unsafe
 from vedute.data.writers import SUFFIXES, TableWriter, table_writer
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 STUDY, SUBJECTS = "study.toml", "subjects.csv"
 Labels = NDArray[np.object_]

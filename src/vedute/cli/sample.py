@@ -26,7 +26,7 @@ def command(run: Path, n: int, out: Path, center: str | None, seed: int, force: 
 
     from vedute.cli.using import as_sheets, sheets_of, tell, write_drawn
     from vedute.data.problems import nearest, some
-    from vedute.federation.store import load_run
+    from vedute.run.run_folder import load_run
 
     refuse_existing(out, force)
     model = load_run(run).model

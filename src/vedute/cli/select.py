@@ -15,11 +15,11 @@ import click
 from vedute.cli.options import FilePath, force_option, json_option, study_argument
 from vedute.data.scaling import SCALINGS
 from vedute.errors import UserError
-from vedute.federation.settings import PRESETS
+from vedute.run.settings import PRESETS
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.selection import Selection
+    from vedute.run.model_choice import Selection
 
 TABLE, FIGURE = "selection.csv", "selection.png"
 MOST = 1000  # numbers of components in a range; more is a slip of the pen
@@ -105,9 +105,9 @@ def _select_privately(
     from vedute.cli.fit import wanted_policy
     from vedute.data.files import write_whole
     from vedute.data.ranges import named_ranges
-    from vedute.federation import store
-    from vedute.federation.private import Ledgers, StudyRows, choose_privately
-    from vedute.federation.settings import Settings
+    from vedute.run import run_folder
+    from vedute.run.private import Ledgers, StudyRows, choose_privately
+    from vedute.run.settings import Settings
 
     policy = wanted_policy(study, {"privacy": None})
     scaling = given.pop("scalings", ("declared",))[0]
@@ -117,10 +117,10 @@ def _select_privately(
     bounds = named_ranges(study.ranges, rows.layout, rows.columns, partial=True)
     misfits, found = choose_privately(rows, settings, components, bounds, home)
     table = "components,misfit\n" + "".join(f"{q},{value!r}\n" for q, value in misfits.items())
-    with store.opened(out):
-        store.begin(out, study.text, found.model.settings)
+    with run_folder.opened(out):
+        run_folder.begin(out, study.text, found.model.settings)
         write_whole(out / TABLE, table.encode())
-        store.finish(out, store.Run(found.model, found.progress.history, found.progress.converged))
+        run_folder.finish(out, run_folder.Run(found.model, found.progress.history, found.progress.converged))
     best = found.model.prior.q
     if as_json:
         click.echo(json.dumps({"components": best, "run": str(out), "misfits": misfits}))
@@ -131,7 +131,7 @@ def _select_privately(
 
 
 def _refuse(out: Path, force: bool) -> None:
-    from vedute.federation.store import Stage, stage
+    from vedute.run.run_folder import Stage, stage
 
     if stage(out) is not Stage.NEW and not force:
         raise UserError(f"{out}: there is a run already; choose another folder, or replace it with --force")
@@ -140,15 +140,15 @@ def _refuse(out: Path, force: bool) -> None:
 def _write(out: Path, selection: Selection, study: str, table: str) -> None:
     from vedute.cli.select_figure import figure_png
     from vedute.data.files import write_whole
-    from vedute.federation import store
+    from vedute.run import run_folder
 
     chosen = selection.choices[selection.recommended]
-    run = store.Run(selection.model, selection.histories[selection.recommended], chosen.converged)
-    with store.opened(out):
-        store.begin(out, study, selection.model.settings)
+    run = run_folder.Run(selection.model, selection.histories[selection.recommended], chosen.converged)
+    with run_folder.opened(out):
+        run_folder.begin(out, study, selection.model.settings)
         write_whole(out / TABLE, table.encode())
         write_whole(out / FIGURE, figure_png(selection))
-        store.finish(out, run)
+        run_folder.finish(out, run)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from vedute.federation.selection import Choice, Selection
+    from vedute.run.model_choice import Choice, Selection
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")  # told apart by the colour-blind too
 NEAR = 10.0  # differences of WAIC below this are drawn on a plain scale, above on a logarithmic one

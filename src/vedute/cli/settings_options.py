@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from vedute.federation.settings import PRESETS, Settings
+from vedute.run.settings import PRESETS, Settings
 
 F = TypeVar("F", bound=Callable[..., None])
 DEFAULTS = Settings(1)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from vedute.cli.applying import Application, Part, apply, counted
 from vedute.cli.options import refuse_existing
 from vedute.cli.results import FolderWriter, Sheet, is_table, side_by_side, whole_folder, write_study
-from vedute.core.params import Array
 from vedute.data.study import Study
 from vedute.data.writers import table_suffix, table_writer
 from vedute.errors import UserError
-from vedute.federation.store import STUDY, load_run
+from vedute.model.parameters import Array
+from vedute.run.run_folder import STUDY, load_run
 
 OPEN_FILES = 256  # at once: systems allow a process about a thousand
 Columns = Mapping[str, tuple[str, ...]]

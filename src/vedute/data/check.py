@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.problems import Problems
 from vedute.data.readers import read
 from vedute.data.resolve import View
 from vedute.data.stream import Chunk, Pool, stream
 from vedute.data.subjects import Subjects
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 
 @dataclass(frozen=True)

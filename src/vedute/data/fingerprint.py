@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.ids import Keys, mix
+from vedute.model.parameters import Array
 
 _NAN_BITS = np.array([np.nan]).view(np.uint64)  # subtracted: a missing cell adds nothing, like an absent view
 _TWEAK = np.uint64(0xD6E8FEB86659FD93)

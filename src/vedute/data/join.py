@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
 from vedute.data.ids import KeyIndex, Keys, Positions, hash_ids, repeated
 from vedute.data.readers import Rows, prefetch, read
 from vedute.data.spill import Spill
 from vedute.data.subjects import refuse_repeated
 from vedute.data.table import TableFile
+from vedute.model.parameters import Array
 
 STEP_CELLS = 1 << 19  # numbers of a chunk: 4 MB
 STEP_ROWS = 1 << 14

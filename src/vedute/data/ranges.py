@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.layout import Layout
 from vedute.data.scaling import Ranges
 from vedute.errors import UserError
+from vedute.model.schema import Layout
 
 
 def named_ranges(

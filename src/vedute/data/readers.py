@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data import mudata_reader, parquet_reader, text_reader
 from vedute.data.sniff import find_delimiter, take_sample
 from vedute.data.table import Batch, TableFile
 from vedute.data.text_problems import bad_cell, lines_of, numbered_rows
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 T = TypeVar("T")
 READERS: dict[str, ModuleType] = {"text": text_reader, "parquet": parquet_reader, "mudata": mudata_reader}

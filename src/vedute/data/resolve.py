@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.join import ViewFile
 from vedute.data.names import name_problems
 from vedute.data.problems import Problems, nearest, some
@@ -19,6 +18,7 @@ from vedute.data.study_file import Source, StudyText, ViewText
 from vedute.data.subjects import Subjects, read_subjects
 from vedute.data.table import TableFile
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 
 @dataclass(frozen=True)

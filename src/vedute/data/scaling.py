@@ -9,10 +9,10 @@ from operator import add
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array, readonly
-from vedute.core.stats import Statistics
 from vedute.errors import UserError
+from vedute.model.parameters import Array, readonly
+from vedute.model.schema import Layout
+from vedute.model.statistics import Statistics
 
 SCALINGS = ("shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared")
 Ranges = Mapping[str, Array]  # view -> (d, 2): lowest and highest value of each feature, publicly known

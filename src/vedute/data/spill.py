@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.ids import KeyIndex, Positions, hash_ids
 from vedute.data.table import Batch
+from vedute.model.parameters import Array
 
 CELLS = 1 << 22  # numbers gathered before they are sorted into buckets: 32 MB
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
 from vedute.data.ids import KeyIndex, Keys, Positions
 from vedute.data.join import Joined, ViewFile, join
 from vedute.data.readers import places_of
 from vedute.data.subjects import Codes, Subjects, refuse_strangers
 from vedute.data.table import TableFile, unchanged
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 Bounds = Mapping[str, Array]  # view -> (d, 2), infinite where nothing is declared
 

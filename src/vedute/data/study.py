@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.check import CheckReport, check
 from vedute.data.fingerprint import Fingerprint
 from vedute.data.names import name_problems
 from vedute.data.problems import SHOWN, Problems, nearest, some
 from vedute.data.resolve import View, resolve_pools, resolve_views
-from vedute.data.settings import FederationSettings, PrivacySettings, parse_privacy
 from vedute.data.stream import Bounds, Chunk, Pool, stream
 from vedute.data.study_file import Source, StudyParser, StudyText, read_toml
+from vedute.data.study_settings import FederationSettings, PrivacySettings, parse_privacy
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 if TYPE_CHECKING:
     from vedute.data.views import MultiView
 
 
 class Folding(Protocol):
-    """What rows are folded into, such as :class:`vedute.core.stats.Accumulator`."""
+    """What rows are folded into, such as :class:`vedute.model.statistics.Accumulator`."""
 
     def add(self, views: Mapping[str, Array]) -> None:
         """Take in some row-aligned views."""

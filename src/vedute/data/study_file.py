@@ -10,7 +10,7 @@ from typing import Any
 
 from vedute.data.names import name_problems
 from vedute.data.problems import Problems, nearest, some
-from vedute.data.settings import FederationSettings, PrivacySettings, parse_federation, parse_privacy
+from vedute.data.study_settings import FederationSettings, PrivacySettings, parse_federation, parse_privacy
 from vedute.data.table import TableFile
 from vedute.errors import UserError
 

@@ -9,9 +9,9 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.data.rng import RandomState, generator
 from vedute.errors import UserError
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
 
 Views = dict[str, Array]
 PerView = float | Sequence[float]

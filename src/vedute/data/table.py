@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vedute.core.params import Array
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 SUFFIXES = {
     ".csv": "text", ".tsv": "text", ".tab": "text", ".txt": "text",

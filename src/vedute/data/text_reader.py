@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.sniff import Sample, find_decimal, find_delimiter, find_header, take_sample
 from vedute.data.table import Batch, TableFile
 from vedute.data.text_problems import explain
 from vedute.errors import DataWarning, UserError
+from vedute.model.parameters import Array
 
 BLOCK_BYTES = 1 << 20  # larger blocks are no faster and the reader keeps many of them
 MISSING = (

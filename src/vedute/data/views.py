@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 Labels = NDArray[np.object_]
 

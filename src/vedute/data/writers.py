@@ -9,9 +9,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
 from vedute.data.files import placed
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 

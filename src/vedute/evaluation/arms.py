@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.evaluation.baselines.autoencoders import Autoencoder, fit_together
 from vedute.evaluation.folds import Fold, Parting
 from vedute.evaluation.methods import Centers, Fitted, Method, Views
 from vedute.evaluation.metrics import Labels, at, latent_accuracy, mean_error
+from vedute.model.parameters import Array
 
 Scaling = Literal["per center", "per center, test as one", "shared"]
 Sees = Literal["centers", "whole", "alone"]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from vedute.core.params import Spreads
-from vedute.core.streams import stream
 from vedute.data.synthetic import make_hierarchical
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.experiments import CORRECTED, DEFAULT
 from vedute.evaluation.keeping import Line, Told, counted, each, kept_or_computed, keyed
 from vedute.evaluation.methods import quietly, unit_ranges
+from vedute.model.parameters import Spreads
+from vedute.model.seeds import stream
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
 COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100

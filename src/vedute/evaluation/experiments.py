@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vedute.core.streams import stream
 from vedute.data.synthetic import make_sd
 from vedute.evaluation.arms import Arm, Scaling
 from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, FactorAnalysis, PCAOfSums, mofa
@@ -18,6 +17,7 @@ from vedute.evaluation.keeping import Source
 from vedute.evaluation.methods import ROUNDS, FedMvPPCA, OwnParameters
 from vedute.evaluation.private import DPFedMvPPCA
 from vedute.evaluation.runner import Experiment, Setting
+from vedute.model.seeds import stream
 
 PAPER = "Fed-mv-PPCA, paper preset"
 DEFAULT = "Fed-mv-PPCA, default preset"

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
-from vedute.core.predict import Emission, posterior, predicted
 from vedute.data.scaling import Ranges
 from vedute.errors import ConvergenceWarning, DataWarning
 from vedute.estimator import FederatedPPCA
-from vedute.federation.model import Model
+from vedute.model.parameters import Array
+from vedute.model.prediction import Emission, posterior, predicted
+from vedute.model.schema import Layout
+from vedute.run.fitted_model import Model
 
 Views = Mapping[str, Array]
 Centers = Mapping[str, Views]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
 from vedute.evaluation.methods import ByCenter, Centers, Fitted, Views
+from vedute.model.parameters import Array
 
 Labels = NDArray[Any]
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vedute.core.predict import Emission
 from vedute.evaluation.arms import Scaled, Scaling, scaled, score
 from vedute.evaluation.folds import Dataset, Dealing, Fold, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Projection, common_layout, side_by_side
 from vedute.evaluation.metrics import mean_error
 from vedute.evaluation.private import DELTA, FIRST_ROUNDS, MAIN, Trail, Variant
+from vedute.model.prediction import Emission
 from vedute.privacy.figures import spreads
 from vedute.privacy.paper import ratio
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from vedute.core.layout import Layout
-from vedute.core.params import GlobalPrior
-from vedute.core.predict import global_emission
 from vedute.data.ranges import named_ranges
 from vedute.errors import BreakdownError
 from vedute.evaluation.arms import Scaling
 from vedute.evaluation.methods import ROUNDS, Centers, Projection, end_of, quietly
-from vedute.federation.fitting import conclude, prepare, run
-from vedute.federation.loop import Progress
-from vedute.federation.private import Ledgers, described, fit_privately
-from vedute.federation.settings import Settings
+from vedute.model.parameters import GlobalPrior
+from vedute.model.prediction import global_emission
+from vedute.model.schema import Layout
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
-from vedute.sources import open_rows, open_source
+from vedute.run.fitting import conclude, prepare, run
+from vedute.run.loop import Progress
+from vedute.run.private import Ledgers, described, fit_privately
+from vedute.run.settings import Settings
+from vedute.run.sources import open_rows, open_source
 
 FIRST_ROUNDS: tuple[Literal["raw", "public"], ...] = ("raw", "public")
 DELTA = 0.01  # of each mechanism of the paper

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from vedute.choice import select_components
-from vedute.core.params import Array
 from vedute.evaluation.arms import ends_of
 from vedute.evaluation.folds import Dataset, Fold, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Views, end_of, quietly
-from vedute.federation.model import Model
+from vedute.model.parameters import Array
+from vedute.run.fitted_model import Model
 
 Ends = Mapping[str, tuple[Array, Array]]
 N_CENTERS = 3

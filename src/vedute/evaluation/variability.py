@@ -17,13 +17,13 @@ import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import kstwo
 
-from vedute.core.params import Array
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.folds import Dataset, Parting, dealt, seed_of
 from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Centers, end_of, quietly
 from vedute.evaluation.metrics import Labels
+from vedute.model.parameters import Array
 
 LEVEL = 0.90
 PRESETS = ("default", "paper")

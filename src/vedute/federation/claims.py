@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.federation.bounds import LARGEST, MOST_SUBJECTS
+from vedute.federation.plausible import LARGEST, MOST_SUBJECTS
 from vedute.federation.protocol import Answer, Refused
+from vedute.model.schema import Layout
 from vedute.privacy.accounting import noise_multiplier
 from vedute.privacy.events import Gaussian, NonPrivate
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy

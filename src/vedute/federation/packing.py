@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.contribution import Contribution, ViewContribution
-from vedute.core.layout import Layout
-from vedute.core.params import Array
+from vedute.model.contribution import Contribution, ViewContribution
+from vedute.model.parameters import Array
+from vedute.model.schema import Layout
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from vedute.core.params import Array
-from vedute.federation.settings import Settings
+from vedute.model.parameters import Array
 from vedute.privacy.release import Release
+from vedute.run.settings import Settings
 
 Step = Literal["sums", "squares", "extremes", "moments", "round", "finish"]
 STEPS: tuple[Step, ...] = get_args(Step)

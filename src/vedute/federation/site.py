@@ -17,31 +17,20 @@ from typing import TextIO
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from vedute.core.center import State
-from vedute.core.layout import Layout
-from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams
-from vedute.core.stats import Accumulator
 from vedute.data.files import sha256, to_json, write_whole
 from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, declared, from_vectors, identity, minmax, squares_of, sums_of
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, UserError
-from vedute.federation import store
-from vedute.federation.bounds import check_basis, check_parameters, check_prior, check_scaled, check_scaler
-from vedute.federation.center import Center, make_center, run_round
-from vedute.federation.checkpoint import latest, read_named, write_named
-from vedute.federation.disclosure import own_policy
-from vedute.federation.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes
-from vedute.federation.inspection import require_subjects
-from vedute.federation.latent import write_latent
-from vedute.federation.loop import Progress
-from vedute.federation.model import Model
-from vedute.federation.model_file import build_prior, describe_settings
+from vedute.federation.agreement import own_policy
+from vedute.federation.messages import decode_question, encode_answer
 from vedute.federation.packing import pack
-from vedute.federation.private import RUN, Ledgers, Reader, policy_of, private_plan
+from vedute.federation.plausible import check_basis, check_parameters, check_prior, check_scaled, check_scaler
 from vedute.federation.protocol import Answer, Question, Refused
-from vedute.federation.settings import Settings
-from vedute.federation.wire import decode_question, encode_answer
+from vedute.model.local_step import State
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
+from vedute.model.schema import Layout
+from vedute.model.statistics import Accumulator
 from vedute.privacy.events import NonPrivate
 from vedute.privacy.gate import open_gate, release_round, release_rows
 from vedute.privacy.ledger import Ledger
@@ -51,6 +40,17 @@ from vedute.privacy.release import Release, digest
 from vedute.privacy.requests import accept, check_scaling
 from vedute.privacy.shared import Update
 from vedute.privacy.subject import SecondMoments, checked_ranges, make_bound
+from vedute.run import run_folder
+from vedute.run.center import Center, make_center, run_round
+from vedute.run.checkpoint import latest, read_named, write_named
+from vedute.run.fitted_model import Model
+from vedute.run.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes
+from vedute.run.inspection import require_subjects
+from vedute.run.latent import write_latent
+from vedute.run.loop import Progress
+from vedute.run.model_file import build_prior, describe_settings
+from vedute.run.private import RUN, Ledgers, Reader, policy_of, private_plan
+from vedute.run.settings import Settings
 
 STATE = ("mu", "W", "sigma2", "m", "cov")
 MOST_CENTERS = 10_000  # with a number of iterations of their own
@@ -232,7 +232,7 @@ class Site:
     def _same_question(self, question: Question) -> None:
         """A round is answered for one prior, however often it is asked, and never after a later one."""
         for kind in ("state0", "state1"):
-            kept = latest(self._folder(question) / store.CHECKPOINT, kind)
+            kept = latest(self._folder(question) / run_folder.CHECKPOINT, kind)
             if kept is None:
                 continue
             _, about = read_named(kept)
@@ -259,7 +259,7 @@ class Site:
         if scaling == "center-minmax":
             own = read.statistics.layout
             return minmax(own, [(own, read.low)], [(own, read.high)])
-        folder = self._folder(question) / store.CHECKPOINT
+        folder = self._folder(question) / run_folder.CHECKPOINT
         if "shift" in question.values and "scale" in question.values:
             arrays: Mapping[str, Array] = {name: question.values[name] for name in ("shift", "scale")}
             check_scaler(arrays["shift"], arrays["scale"])
@@ -280,7 +280,7 @@ class Site:
         """
         if round_ == 0 or self.name not in question.among:
             return None
-        kept = latest(self._folder(question) / store.CHECKPOINT, f"state{round_ % 2}")
+        kept = latest(self._folder(question) / run_folder.CHECKPOINT, f"state{round_ % 2}")
         if kept is None:
             return None
         arrays, about = read_named(kept)
@@ -291,7 +291,7 @@ class Site:
         state = center.state
         arrays = {part: value for part in STATE if (value := getattr(state, part)) is not None}
         kind, about = f"state{question.round % 2}", {"round": question.round, "question": _digest(question)}
-        write_named(self._folder(question) / store.CHECKPOINT, kind, question.round, arrays, about)
+        write_named(self._folder(question) / run_folder.CHECKPOINT, kind, question.round, arrays, about)
 
     def _finish(self, question: Question, policy: AnyPolicy) -> tuple[Release | None, tuple[str, ...]]:
         """Write the model into the center's own run folder; without a policy, tell the center's parameters."""
@@ -299,10 +299,10 @@ class Site:
             self._finish_silently(question, policy)
             return None, ()
         folder = self._folder(question)
-        with store.opened(folder / "model"):
-            if store.stage(folder / "model") is not store.Stage.FINISHED:
+        with run_folder.opened(folder / "model"):
+            if run_folder.stage(folder / "model") is not run_folder.Stage.FINISHED:
                 self._conclude(question, policy, folder / "model")
-        model = store.load_run(folder / "model").model
+        model = run_folder.load_run(folder / "model").model
         own = model.centers.get(self.name)
         if own is None:
             return None, ()
@@ -319,8 +319,8 @@ class Site:
         """The same where a policy hides the rows: nothing that happens here may show outside, not even a failure."""
         folder = self._folder(question) / "model"
         try:
-            with store.opened(folder):
-                if store.stage(folder) is not store.Stage.FINISHED:
+            with run_folder.opened(folder):
+                if run_folder.stage(folder) is not run_folder.Stage.FINISHED:
                     self._conclude(question, policy, folder)
         except Exception as error:
             self.note(f"the model of run {question.run} could not be written: {type(error).__name__}: {error}")
@@ -338,13 +338,13 @@ class Site:
             center, scaler = self._ready(question, read)
             center.state, told = self._state(question, question.round), None
             model = self._model(question, prior, center, scaler, policy)
-        store.begin(folder, self.study.text, settings)
-        write_latent(self.study, model, {self.name: self.study.fingerprint(self.name)}, folder / store.LOCAL)
+        run_folder.begin(folder, self.study.text, settings)
+        write_latent(self.study, model, {self.name: self.study.fingerprint(self.name)}, folder / run_folder.LOCAL)
         if told is not None:
-            write_whole(folder / store.LOCAL / self.name / "clipped.json", to_json(asdict(told)))
-        store.finish(folder, store.Run(model, (), converged=True))
+            write_whole(folder / run_folder.LOCAL / self.name / "clipped.json", to_json(asdict(told)))
+        run_folder.finish(folder, run_folder.Run(model, (), converged=True))
         for kind in ("state0", "state1", "scaling"):
-            if (kept := latest(folder.parent / store.CHECKPOINT, kind)) is not None:
+            if (kept := latest(folder.parent / run_folder.CHECKPOINT, kind)) is not None:
                 kept.unlink()
 
     def _model(

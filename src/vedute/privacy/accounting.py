@@ -18,8 +18,8 @@ from numbers import Real
 import numpy as np
 from scipy.special import log_ndtr
 
-from vedute.core.params import Array
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 from vedute.privacy.events import CENTER, Event, Gaussian, Laplace, leaves
 from vedute.privacy.pld import LaplaceLosses, compose_laplace
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from vedute.core.params import Array
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 
 Mechanism = Callable[[int], Array]
 Score = Callable[[Array], float]

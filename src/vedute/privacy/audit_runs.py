@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.errors import UserError
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
+from vedute.model.schema import Layout
 from vedute.privacy import paper
 from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
 from vedute.privacy.audit import Audit, Claim, Mechanism, Progress, audit, refuted

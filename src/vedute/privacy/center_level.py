@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.contribution import Contribution
-from vedute.core.params import Array, GlobalPrior
 from vedute.errors import UserError
+from vedute.model.contribution import Contribution
+from vedute.model.parameters import Array, GlobalPrior
 from vedute.privacy.events import CENTER
 from vedute.privacy.mechanisms import Noise, add_gaussian, clip
 from vedute.privacy.release import Release

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
-from vedute.core.stats import Statistics
+from vedute.model.parameters import Array
+from vedute.model.schema import Layout
+from vedute.model.statistics import Statistics
 from vedute.privacy.subject import Ranges
 
 STEPS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from vedute.core.params import GlobalPrior
+from vedute.model.parameters import GlobalPrior
 from vedute.privacy.paper import noise_sd
 
 STYLES = {"mu": "-", "W": "--", "sigma2": ":"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from vedute.core.params import GlobalPrior
+from vedute.model.parameters import GlobalPrior
 from vedute.privacy.events import NonPrivate
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import Noise, SeededNoise

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vedute.errors import DataWarning, UserError
-from vedute.privacy import chain
+from vedute.privacy import hash_chain
 from vedute.privacy.accounting import Budget, cost, protected, spent_epsilon
 from vedute.privacy.events import Event, NonPrivate, leaves
 from vedute.privacy.release import Release, from_json, to_json
@@ -42,7 +42,7 @@ class Ledger:
 
     def __init__(self, center: str, data: str, path: Path | None = None) -> None:
         self.center, self.data, self.path = center, data, path
-        self._chain = chain.Chain()
+        self._chain = hash_chain.Chain()
         self._known: tuple[str, tuple[Entry, ...]] = ("", ())  # decoded before, and the hash of the last: it fixes all
         self._refresh()  # a damaged ledger is met at once, not after the training
 
@@ -99,7 +99,7 @@ class Ledger:
         """A copy for a run folder: what it holds has left the center already."""
         self._refresh()
         fresh = path.with_name(path.name + ".new")
-        fresh.write_bytes(b"".join(chain.line(record) for record in self._chain.records))
+        fresh.write_bytes(b"".join(hash_chain.line(record) for record in self._chain.records))
         os.replace(fresh, path)
 
     def _refuse_overspending(self, before: tuple[Event, ...], fresh: Release, budget: Budget, relation: str) -> None:
@@ -119,21 +119,21 @@ class Ledger:
 
     def _refresh(self) -> None:
         if self.path is not None:
-            self._chain = chain.read(self.path)
+            self._chain = hash_chain.read(self.path)
         first = self._chain.records[0] if self._chain.records else {"center": self.center, "data": self.data}
         if (first.get("center"), first.get("data")) != (self.center, self.data):
             raise UserError(f"{self._name()} is the ledger of another center or of other data: name its own")
 
-    def _append(self, record: chain.Record) -> None:
+    def _append(self, record: hash_chain.Record) -> None:
         header = {"ledger": "vedute", "version": VERSION, "center": self.center, "data": self.data}
         for new in [header] * (not self._chain.records) + [record]:
             if self.path is not None:
-                self._chain = chain.append(self.path, self._chain, new)
+                self._chain = hash_chain.append(self.path, self._chain, new)
             else:
-                self._chain = chain.Chain((*self._chain.records, self._chain.sealed(new)))
+                self._chain = hash_chain.Chain((*self._chain.records, self._chain.sealed(new)))
 
     def _exclusive(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.path is None else chain.exclusive(self.path)
+        return nullcontext() if self.path is None else hash_chain.exclusive(self.path)
 
     def _name(self) -> str:
         return "in memory" if self.path is None else str(self.path)
@@ -156,10 +156,10 @@ def open_ledger(home: Path, center: str, data: str) -> Ledger:
 
 def read_ledger(path: Path) -> tuple[Entry, ...]:
     """The entries of a ledger or of its copy in a run folder, verified."""
-    return tuple(_entry(record) for record in chain.read(path, copy=True).records[1:])
+    return tuple(_entry(record) for record in hash_chain.read(path, copy=True).records[1:])
 
 
-def _line(entry: Entry, budget: Budget | None, relation: str, spent: float | None) -> chain.Record:
+def _line(entry: Entry, budget: Budget | None, relation: str, spent: float | None) -> hash_chain.Record:
     record: dict[str, Any] = {
         "when": entry.when,
         "key": entry.key,
@@ -173,7 +173,7 @@ def _line(entry: Entry, budget: Budget | None, relation: str, spent: float | Non
     return {**record, "release": to_json(entry.release)}
 
 
-def _entry(record: chain.Record) -> Entry:
+def _entry(record: hash_chain.Record) -> Entry:
     return Entry(record["key"], record["question"], record["when"], from_json(record["release"]))
 
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.errors import BreakdownError, UserError
+from vedute.model.parameters import Array
 from vedute.privacy.events import Gaussian, Laplace
 
 GRID_BITS = 40

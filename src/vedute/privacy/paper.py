@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vedute.core.contribution import Contribution
-from vedute.core.params import Array, GlobalPrior, ViewPrior
 from vedute.errors import UserError
+from vedute.model.contribution import Contribution
+from vedute.model.parameters import Array, GlobalPrior, ViewPrior
 from vedute.privacy.accounting import zhao_multiplier
 from vedute.privacy.events import CENTER, Composed, Event, Gaussian, Laplace, NonPrivate
 from vedute.privacy.mechanisms import Noise, add_gaussian, add_laplace, clip

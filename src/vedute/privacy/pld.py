@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.params import Array
+from vedute.model.parameters import Array
 
 STEPS = 128  # grid points per largest ratio: the excess over the true eps is O(1 / STEPS^2)
 LARGEST_GRID = 1 << 21

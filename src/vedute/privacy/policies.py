@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
-from vedute.core.params import Array
 from vedute.errors import UserError
+from vedute.model.parameters import Array
 from vedute.privacy import center_level, paper, subject
 from vedute.privacy.accounting import Budget, noise_multiplier, paper_claim, spent_epsilon, zhao_multiplier
 from vedute.privacy.center_level import Scales

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
-from vedute.core.stats import Statistics
+from vedute.model.parameters import Array
+from vedute.model.statistics import Statistics
 from vedute.privacy.release import Release
 from vedute.privacy.subject import UNIT, Ranges
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.params import Array
+from vedute.model.parameters import Array
 from vedute.privacy import events as ev
 
 Public = str | int | float | bool

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.contribution import Contribution, ViewContribution
-from vedute.core.master import MasterRule, master_step
-from vedute.core.params import Array, CenterParams, GlobalPrior, ViewPrior
+from vedute.model.contribution import Contribution, ViewContribution
+from vedute.model.master import MasterRule, master_step
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewPrior
 
 PLUG_IN = MasterRule(posterior=False, case_mix=False, expand=False, accelerate=False)
 LOG_SIGMA2_LIMITS = (-18.0, 5.0)  # sigma2 from 1e-8 to 150, in units of the scaled data: public

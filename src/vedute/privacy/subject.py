@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
 from vedute.errors import UserError
+from vedute.model.parameters import Array
+from vedute.model.schema import Layout
 from vedute.privacy.events import SUBJECT
 from vedute.privacy.mechanisms import Noise, add_gaussian_symmetric
 from vedute.privacy.release import Release

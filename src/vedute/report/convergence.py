@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from vedute.core.params import Spreads, ViewPrior
+from vedute.model.parameters import Spreads, ViewPrior
 from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import Folder
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vedute.core.params import Array, ViewParams, ViewPrior
-from vedute.federation.model import Model
+from vedute.model.parameters import Array, ViewParams, ViewPrior
 from vedute.report.fitted import WITHHELD
 from vedute.report.parts import (
     BLUES,
@@ -24,6 +23,7 @@ from vedute.report.parts import (
     safe,
 )
 from vedute.report.reading import Folder
+from vedute.run.fitted_model import Model
 
 USUAL = "a usual center"
 LABELLED = 10  # components whose shares can be written into the map

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.params import Array
-from vedute.core.predict import posterior
-from vedute.federation.model import Model
-from vedute.federation.model_file import own_scaling
+from vedute.model.parameters import Array
+from vedute.model.prediction import posterior
 from vedute.report.fitted import WITHHELD
 from vedute.report.parts import (
     COLOURS,
@@ -29,6 +27,8 @@ from vedute.report.parts import (
     safe,
 )
 from vedute.report.reading import Folder
+from vedute.run.fitted_model import Model
+from vedute.run.model_file import own_scaling
 
 FEATURES = 8  # of a missing view that are shown: those that the components carry most
 GAPS = 60  # missing views that get a figure and a table

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.core.params import Array
-from vedute.core.predict import posterior
-from vedute.federation.latent import components
-from vedute.federation.model import Model
+from vedute.model.parameters import Array
+from vedute.model.prediction import posterior
 from vedute.report.fitted import WITHHELD
 from vedute.report.parts import (
     COLOURS,
@@ -28,6 +26,8 @@ from vedute.report.parts import (
     safe,
 )
 from vedute.report.reading import Folder
+from vedute.run.fitted_model import Model
+from vedute.run.latent import components
 
 Rows = NDArray[np.intp]
 MOST = 3000  # subjects drawn; more make a browser slow and a picture black

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vedute.core.layout import Layout
 from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
-from vedute.federation.checkpoint import latest, load_snapshot, read_named
-from vedute.federation.model import Model
-from vedute.federation.model_file import build_settings
-from vedute.federation.store import CHECKPOINT, CHECKSUMS, RUN, Run, Stage, stage
+from vedute.model.schema import Layout
 from vedute.report import convergence
 from vedute.report.page import page, render
 from vedute.report.parts import Section
 from vedute.report.reading import Folder, read_folder, title_of
+from vedute.run.checkpoint import latest, load_snapshot, read_named
+from vedute.run.fitted_model import Model
+from vedute.run.model_file import build_settings
+from vedute.run.run_folder import CHECKPOINT, CHECKSUMS, RUN, Run, Stage, stage
 
 WAITING = (
     "Nothing is written yet: the first checkpoint comes with the first rounds, under a privacy policy with the end."

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.params import GlobalPrior
-from vedute.federation.model import Model
+from vedute.model.parameters import GlobalPrior
 from vedute.report.parts import (
     COLOURS,
     Figure,
@@ -24,6 +23,7 @@ from vedute.report.parts import (
     safe,
 )
 from vedute.report.reading import Folder
+from vedute.run.fitted_model import Model
 
 Z = 1.96  # of a 95 % interval
 TOP = 5  # features of a view that are named for each component

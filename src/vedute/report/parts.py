@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.params import Array
+from vedute.model.parameters import Array
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a6548a", "#8c6d00", "#1f6f8b", "#7a4b1e", "#5b5b5b")  # dark on white
 INK = "#1d2730"

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.federation.latent import DATA, LATENT
-from vedute.federation.loop import Record
-from vedute.federation.store import LOCAL, RUN, STUDY, Run, load_run
-from vedute.privacy import chain
+from vedute.model.parameters import Array
+from vedute.privacy import hash_chain
+from vedute.run.latent import DATA, LATENT
+from vedute.run.loop import Record
+from vedute.run.run_folder import LOCAL, RUN, STUDY, Run, load_run
 
 SELECTION = "selection.csv"
 
@@ -50,7 +50,7 @@ class Folder:
     counts: Mapping[str, int] = field(default_factory=dict)  # subjects of each center
     seen: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)  # center -> view
     subjects: Mapping[str, Subjects] = field(default_factory=dict)
-    ledgers: Mapping[str, tuple[chain.Record, ...]] = field(default_factory=dict)  # without their first line
+    ledgers: Mapping[str, tuple[hash_chain.Record, ...]] = field(default_factory=dict)  # without their first line
     asked: Mapping[str, Any] = field(default_factory=dict)  # the privacy that the fit was asked for
     selection: tuple[Mapping[str, str], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -115,8 +115,8 @@ def _subjects(path: Path, q: int) -> Subjects:
     return Subjects(tuple(row[0] for row in rows), groups, np.array(numbers).reshape(len(rows), q))
 
 
-def _ledger(path: Path) -> tuple[str, tuple[chain.Record, ...]]:
-    head, *records = chain.read(path, copy=True).records or ({},)
+def _ledger(path: Path) -> tuple[str, tuple[hash_chain.Record, ...]]:
+    head, *records = hash_chain.read(path, copy=True).records or ({},)
     if "center" not in head:
         raise UserError(f"{path}: is empty or not a ledger; copy it again from the center, or remove it")
     return str(head["center"]), tuple(records)

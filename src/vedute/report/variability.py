@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.params import GlobalPrior, ViewParams, ViewPrior
-from vedute.core.predict import between_centers
-from vedute.federation.deviation import Deviation, center_deviation
+from vedute.model.parameters import GlobalPrior, ViewParams, ViewPrior
+from vedute.model.prediction import between_centers
 from vedute.report.fitted import WITHHELD
 from vedute.report.parts import (
     COLOURS,
@@ -28,6 +27,7 @@ from vedute.report.parts import (
     safe,
 )
 from vedute.report.reading import Folder
+from vedute.run.deviation import Deviation, center_deviation
 
 Z = 1.96  # of a 95 % interval
 ONE = "how centers differ in it cannot be told, as fewer than two centers hold it"

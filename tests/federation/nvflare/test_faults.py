@@ -18,9 +18,9 @@ from hospitals import CENTERS, as_one_study
 from machines import Cable, Machines, call_through, wait_until
 from participation import same_prior, with_participation
 from vedute.data.study import Study
-from vedute.federation.resumable import Request, Watch, fit_study
-from vedute.federation.store import load_run
 from vedute.privacy.ledger import read_ledger
+from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.run_folder import load_run
 
 QUICK = "timeout = 10\nheartbeat = 4"
 ROUNDS = ("--rounds", "25", "--tol", "none", "--iterations", "5")

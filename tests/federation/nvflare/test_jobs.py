@@ -19,13 +19,13 @@ from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory, FLAut
 
 from flare_lab import give_credentials, lab_kits
 from vedute.federation.nvflare import presence
-from vedute.federation.nvflare.gate import ReleaseOnly
-from vedute.federation.nvflare.jobs import refusal, unsigned
+from vedute.federation.nvflare.allowed_jobs import refusal, unsigned
 from vedute.federation.nvflare.launchers import quoted
 from vedute.federation.nvflare.local_files import LEAD, authorization
+from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
 from vedute.federation.nvflare.processes import environment
 from vedute.federation.nvflare.submission import write_job
-from vedute.federation.settings import Settings
+from vedute.run.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_the_allow_list_stands_behind_the_validator(kits):
     judge = ComponentPathAuthorizer()
     workspace = Workspace(str(kits["nice"]), "nice")
     judge.authorize_component_config({"path": "vedute.federation.nvflare.executor.SiteExecutor"}, workspace=workspace)
-    for path in ("subprocess.Popen", "vedute.federation.store.Run", "nvflare.app_common.np.np_trainer.NPTrainer"):
+    for path in ("subprocess.Popen", "vedute.run.run_folder.Run", "nvflare.app_common.np.np_trainer.NPTrainer"):
         with pytest.raises(UnsafeComponentError, match="not in allow_list"):
             judge.authorize_component_config({"path": path}, workspace=workspace)
 

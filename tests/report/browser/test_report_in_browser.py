@@ -17,9 +17,9 @@ from selenium.webdriver.common.by import By
 
 from toy_study import write_study
 from vedute.cli.app import run as run_command
-from vedute.federation.store import LOCAL, read_checksums, write_checksums
 from vedute.report.page import render
 from vedute.report.reading import Folder, Subjects, read_folder
+from vedute.run.run_folder import LOCAL, read_checksums, write_checksums
 
 FIGURES = ["holdings", "change", "spreads", "shares", "deviation", "latent", "loadings", "explained", "imputation"]
 NASTY = ["<script>alert(1)</script>", "../../x", "<b>bold</b>", "a & b", '"quoted"']

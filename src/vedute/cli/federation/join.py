@@ -14,7 +14,7 @@ from vedute.errors import UserError
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.nvflare.opening import Kit
+    from vedute.federation.nvflare.check_kit import Kit
 
 
 @click.command()
@@ -29,8 +29,8 @@ def command(kit: Path, data: Path, home: Path | None, yes: bool, print_unit: boo
     Reads all data and compares them with the study, tells what will leave this hospital, asks, and then stays
     connected until stopped. Nothing is sent before you agree.
     """
-    from vedute.federation.disclosure import disclosure
-    from vedute.federation.nvflare.opening import open_kit
+    from vedute.federation.agreement import disclosure
+    from vedute.federation.nvflare.check_kit import open_kit
     from vedute.federation.nvflare.processes import join, settle
     from vedute.federation.nvflare.units import unit
 

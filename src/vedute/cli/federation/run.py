@@ -15,9 +15,9 @@ from vedute.cli.settings_options import given_settings, settings_options
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.nvflare.opening import Kit
-    from vedute.federation.resumable import Watch
-    from vedute.federation.store import Run
+    from vedute.federation.nvflare.check_kit import Kit
+    from vedute.run.resume import Watch
+    from vedute.run.run_folder import Run
 
 
 @click.command()
@@ -46,7 +46,7 @@ def command(
     center, the server or this command dies: it waits, and continues from the last complete round.
     """
     from vedute.data.study import Study
-    from vedute.federation.nvflare.opening import open_kit
+    from vedute.federation.nvflare.check_kit import open_kit
 
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")
@@ -66,21 +66,21 @@ def command(
 
 def led(kit: Kit, study: Study, out: Path, given: dict[str, Any], watch: Watch, *, resume: bool, force: bool) -> Run:
     """The finished run, new or resumed."""
-    from vedute.federation import store
     from vedute.federation.nvflare.lead import Following, follow, new_run, remembered
     from vedute.federation.nvflare.session import Line
-    from vedute.federation.resumable import same_settings, stage_to_go_on_from, wanted_settings
+    from vedute.run import run_folder
+    from vedute.run.resume import same_settings, stage_to_go_on_from, wanted_settings
 
     asked = {"scaling": study.federation.scaling, "privacy": wanted_policy(study, dict.fromkeys(("privacy",)))}
-    store.stage(out)  # a folder of something else is not even locked
-    with store.opened(out):
+    run_folder.stage(out)  # a folder of something else is not even locked
+    with run_folder.opened(out):
         at = stage_to_go_on_from(out, resume=resume, force=force)
-        if at is store.Stage.FINISHED:
-            return store.load_run(out)
-        if at is store.Stage.NEW:
+        if at is run_folder.Stage.FINISHED:
+            return run_folder.load_run(out)
+        if at is run_folder.Stage.NEW:
             most = {"rounds": min(100, study.federation.rounds)}
             settings, known = wanted_settings(study, {**most, **given, **asked}), {}
-            store.begin(out, study.text, settings)
+            run_folder.begin(out, study.text, settings)
         else:
             settings, known = same_settings(out, study, {**given, **asked}), remembered(out)
         line = Line(kit.path)

@@ -10,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
 from vedute.errors import UserError
 from vedute.evaluation.baselines.shapes import Job, Schedule, Shape
 from vedute.evaluation.methods import Centers, Views, common_layout, side_by_side
+from vedute.model.parameters import Array
+from vedute.model.schema import Layout
 
 Encoders = Literal["joint", "one for each view"]
 MIDDLE = 0.5  # of min-max scaled units: inputs about 0 learn faster

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
-from vedute.core.predict import Emission
 from vedute.errors import UserError
 from vedute.evaluation.methods import WIDE, Centers, Projection, common_layout, side_by_side
+from vedute.model.parameters import Array
+from vedute.model.prediction import Emission
+from vedute.model.schema import Layout
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from vedute.core.layout import Layout
-from vedute.core.params import Array
-from vedute.core.predict import Emission, patterns
 from vedute.errors import UserError
 from vedute.evaluation.methods import Centers, Views, common_layout, side_by_side
+from vedute.model.parameters import Array
+from vedute.model.prediction import Emission, patterns
+from vedute.model.schema import Layout
 
 ITERATIONS = 500
 REFITS, MOVED = 3, 0.05  # at most so many; while the means move further than this, in units of their views

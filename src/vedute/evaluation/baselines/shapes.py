@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vedute.core.params import Array
+from vedute.model.parameters import Array
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from vedute.core.params import Array
-from vedute.core.streams import stream
 from vedute.evaluation.baselines.shapes import Job, Schedule, Shape
+from vedute.model.parameters import Array
+from vedute.model.seeds import stream
 
 Tensors = dict[tuple[int, str], Any]  # (channel, name) -> (models x centers, inputs or 1, outputs)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from vedute.core.params import Array
 from vedute.evaluation.experiments import ASIDE, DEFAULT, OWN, PAPER, PRIVATE, UNTUNED, YARDSTICK
 from vedute.evaluation.figures.canvas import COLOURS, canvas, files, logarithmic, tidy
+from vedute.model.parameters import Array
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vedute.core.params import Array
 from vedute.evaluation.figures.canvas import canvas, files, tidy
 from vedute.evaluation.variability import Imputed, Scene
+from vedute.model.parameters import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,12 +21,12 @@ from nvflare.widgets.info_collector import InfoCollector
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.conductor import Job, SilentCenters, TooFewCenters, conduct
-from vedute.federation.loop import Progress
-from vedute.federation.model_file import build_settings
 from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import ANSWER, OUTCOME, QUESTION, RESULT, STATS, TASK
-from vedute.federation.store import Run, tidy
+from vedute.federation.server import Job, SilentCenters, TooFewCenters, conduct
+from vedute.run.loop import Progress
+from vedute.run.model_file import build_settings
+from vedute.run.run_folder import Run, tidy
 
 START_SECONDS = 30  # that a center may need to start its part of a job
 HEARD_SECONDS = 5

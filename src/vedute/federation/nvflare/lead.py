@@ -17,24 +17,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vedute.core.layout import Layout
 from vedute.data.files import from_json, read_whole, to_json, write_whole
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation import store
-from vedute.federation.fitting import starting_prior
-from vedute.federation.loop import Progress, Record
 from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
 from vedute.federation.nvflare.submission import write_job
-from vedute.federation.resumable import Watch
-from vedute.federation.settings import Settings
+from vedute.model.schema import Layout
+from vedute.run import run_folder
+from vedute.run.fitting import starting_prior
+from vedute.run.loop import Progress, Record
+from vedute.run.resume import Watch
+from vedute.run.settings import Settings
 
 POLL_SECONDS = 0.5
 LONGEST = 2000  # letters of what the server says that a terminal is shown
 FRUITLESS = 5  # jobs in a row that end without a new round, before the lead gives up
 FOLLOWED = "federation.json"  # in the checkpoint of a run folder: which run of the federation it is
-FILES = (store.RUN, store.STUDY, store.NUMBERS, store.NAMES, store.HISTORY, store.CHECKSUMS)
+FILES = (
+    run_folder.RUN, run_folder.STUDY, run_folder.NUMBERS, run_folder.NAMES, run_folder.HISTORY, run_folder.CHECKSUMS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Following:
     def remember(self) -> None:
         """Write down what a resumed lead needs."""
         kept = {"run": self.run, "job": self.job, "among": sorted(self.among), "started": self.started}
-        path = self.folder / store.CHECKPOINT / FOLLOWED
+        path = self.folder / run_folder.CHECKPOINT / FOLLOWED
         path.parent.mkdir(exist_ok=True)
         write_whole(path, to_json(kept))
 
@@ -88,7 +90,7 @@ class Following:
 
 def remembered(folder: Path) -> dict[str, Any]:
     """What an interrupted lead wrote down."""
-    path = folder / store.CHECKPOINT / FOLLOWED
+    path = folder / run_folder.CHECKPOINT / FOLLOWED
     if not path.exists():
         return {}
     kept = from_json(read_whole(path), path)
@@ -100,7 +102,7 @@ def new_run() -> str:
     return uuid.uuid4().hex
 
 
-def follow(lead: Following) -> store.Run:
+def follow(lead: Following) -> run_folder.Run:
     """All jobs that it takes."""
     lead.watch.begun(lead.settings, 0)
     while True:
@@ -145,7 +147,7 @@ def _gather(lead: Following) -> Sight:
         time.sleep(POLL_SECONDS)
 
 
-def _follow_job(lead: Following) -> store.Run | None:
+def _follow_job(lead: Following) -> run_folder.Run | None:
     """Until the job ends; the finished run, or None where another job is needed."""
     assert lead.job is not None
     before, stopped = lead.rounds, False
@@ -206,7 +208,7 @@ def _count(lead: Following, progress: Progress) -> None:
     lead.watch.round(progress)
 
 
-def _outcome(lead: Following, job: str) -> store.Run | None:
+def _outcome(lead: Following, job: str) -> run_folder.Run | None:
     """How a job ended, by its own words; without any, something died."""
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -237,7 +239,7 @@ def _leave_out(lead: Following, silent: list[str]) -> None:
         lead.left_out[name] = Absence(time.monotonic() + wait, wait)
 
 
-def _check(lead: Following, run: store.Run, study: str) -> None:
+def _check(lead: Following, run: run_folder.Run, study: str) -> None:
     """The server is not trusted to have run what was asked for."""
     present = {name for record in run.history for name in record.centers}
     same = (
@@ -251,15 +253,15 @@ def _check(lead: Following, run: store.Run, study: str) -> None:
         raise UserError("the server's model is not that of the run that was asked for; ask the coordinator why")
 
 
-def _take(lead: Following, source: Path) -> store.Run:
+def _take(lead: Following, source: Path) -> run_folder.Run:
     """The finished run of the server, verified, into the lead's own folder; the checksums come last."""
-    run = store.load_run(source)
-    _check(lead, run, read_whole(source / store.STUDY).decode())
+    run = run_folder.load_run(source)
+    _check(lead, run, read_whole(source / run_folder.STUDY).decode())
     for n in range(lead.rounds, len(run.history)):  # those that passed since the last look
         last = n + 1 == len(run.history)
         _count(lead, Progress(run.model.prior, run.history[: n + 1], converged=run.converged and last))
     names = [name for name in FILES if (source / name).is_file()]
     for path in [*sorted(source.glob("ledger-*.jsonl")), *(source / name for name in names)]:
         write_whole(lead.folder / path.name, path.read_bytes())
-    shutil.rmtree(lead.folder / store.CHECKPOINT, ignore_errors=True)
+    shutil.rmtree(lead.folder / run_folder.CHECKPOINT, ignore_errors=True)
     return run

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vedute.data.settings import FederationSettings
+from vedute.data.study_settings import FederationSettings
 
 Json = dict[str, Any]
 
@@ -99,7 +99,7 @@ def authorization() -> Json:
 
 def privacy() -> Json:
     """privacy.json of a center: whatever the job says, only a release of our own gate passes."""
-    only_releases = {"path": f"{OURS}gate.ReleaseOnly", "args": {}}
+    only_releases = {"path": f"{OURS}outgoing_filter.ReleaseOnly", "args": {}}
     return {
         "scopes": [{"name": "vedute", "properties": {}, "task_result_filters": [only_releases]}],
         "default_scope": "vedute",
@@ -197,7 +197,7 @@ def _classes() -> Json:
     return {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [OURS],
-        "app_validator": {"path": f"{OURS}jobs.JobValidator", "args": {}},
+        "app_validator": {"path": f"{OURS}allowed_jobs.JobValidator", "args": {}},
     }
 
 

@@ -22,8 +22,8 @@ from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import local_files, presence
 from vedute.federation.nvflare.authority import write_private
+from vedute.federation.nvflare.check_kit import Kit, check_port, held
 from vedute.federation.nvflare.engine import end_children
-from vedute.federation.nvflare.opening import Kit, check_port, held
 
 Say = Callable[[str], None]
 KEPT = re.compile(

@@ -1,0 +1,166 @@
+"""A fitted model in the units of the data: what the estimator, the command line and the report ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vedute.data.scaling import Scaler, minmax
+from vedute.errors import UserError
+from vedute.model.parameters import Array, CenterParams, GlobalPrior
+from vedute.model.prediction import (
+    Emission,
+    Latent,
+    center_emission,
+    global_emission,
+    log_density,
+    posterior,
+    predicted,
+    predictive_sd,
+    sample_center,
+    sample_global,
+)
+from vedute.model.schema import Layout
+from vedute.model.statistics import from_rows
+from vedute.model.transport import harmonised
+from vedute.run.center import make_center, run_round
+from vedute.run.settings import Settings
+
+Views = Mapping[str, Array]
+ADAPT_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Model:
+    """The global distribution, what is known of each center, and the scaling that both refer to.
+
+    ``prior`` and ``centers`` are in scaled units; every method takes and gives the original ones.
+    """
+
+    layout: Layout
+    columns: Mapping[str, tuple[str, ...]]
+    prior: GlobalPrior
+    centers: Mapping[str, CenterParams]
+    scalers: Mapping[str, Scaler]
+    settings: Settings
+
+    def scaler(self, views: Views, center: str | CenterParams | None) -> Scaler:
+        """The scaling of a table: the common one, the center's, or (paper, no center named) the table's own."""
+        if self.settings.scaling != "center-minmax":
+            return next(iter(self.scalers.values()))
+        if isinstance(center, str):
+            own = self.scalers[center]
+            if set(views) <= set(own.shift):
+                return own
+        return _own_minmax(self.layout, views)
+
+    def emission(self, center: str | CenterParams | None) -> Emission:
+        """The model of a row of a known center, or of a new one."""
+        kept_at_home = isinstance(center, str) and center not in self.centers and center in self.scalers
+        if center is None or kept_at_home:
+            return global_emission(self.prior, self.layout)
+        return center_emission(self.prior, self.center(center), self.layout)
+
+    def center(self, center: str | CenterParams) -> CenterParams:
+        """The parameters of a center."""
+        if isinstance(center, CenterParams):
+            return center
+        if center not in self.centers:
+            known = ", ".join(repr(name) for name in self.centers) or "none (their parameters stayed at home)"
+            raise UserError(f"center {center!r} is not in the model; known are {known}, or use center=None")
+        return self.centers[center]
+
+    def rows(self, views: Views, center: str | CenterParams | None) -> Array:
+        """Scaled rows of all views of the model side by side, NaN where a view is not given."""
+        n = len(next(iter(views.values())))
+        scaled = self.scaler(views, center).transform(views)
+        absent = {name: np.full((n, d), np.nan) for name, d in zip(self.layout.names, self.layout.sizes, strict=True)}
+        return np.concatenate([scaled.get(name, absent[name]) for name in self.layout.names], axis=1)
+
+    def project(self, views: Views, center: str | CenterParams | None = None) -> Latent:
+        """Posterior of the latent x of each row."""
+        return posterior(self.emission(center), self.rows(views, center))
+
+    def reconstruct(self, views: Views, center: str | CenterParams | None = None) -> dict[str, Array]:
+        """Expected values of the given views."""
+        emission = self.emission(center)
+        values = predicted(emission, posterior(emission, self.rows(views, center)))
+        return self.scaler(views, center).inverse({name: values[:, self.layout.slices[name]] for name in views})
+
+    def impute(
+        self, views: Views, center: str | CenterParams | None = None
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """All views of the model with missing cells filled, and the sd of each cell (0 where it was observed)."""
+        emission = self.emission(center)
+        rows = self.rows(views, center)
+        latent = posterior(emission, rows)
+        missing = np.isnan(rows)
+        filled = np.where(missing, predicted(emission, latent), rows)
+        sd = np.where(missing, predictive_sd(emission, latent), 0.0)
+        scaler = self.scaler(views, center)
+        known = [name for name in self.layout.names if name in scaler.shift]  # no unit is known for other views
+        values = scaler.inverse({name: filled[:, self.layout.slices[name]] for name in known})
+        for name in views:  # what was observed comes back untouched, to the last bit
+            values[name] = np.where(np.isnan(views[name]), values[name], views[name])
+        return values, {name: sd[:, self.layout.slices[name]] * scaler.scale[name] for name in known}
+
+    def harmonise(self, views: Views, center: str | CenterParams) -> dict[str, Array]:
+        """The same patients as the typical center would have measured them."""
+        target = global_emission(self.prior, self.layout, typical=True)
+        rows = harmonised(self.emission(center), target, self.rows(views, center))
+        return self.scaler(views, center).inverse({name: rows[:, self.layout.slices[name]] for name in views})
+
+    def log_density(self, views: Views, center: str | CenterParams | None = None) -> Array:
+        """Log density of the observed cells of each row, in the units of the data."""
+        rows = self.rows(views, center)
+        scaler = self.scaler(views, center)
+        units = sum(~np.isnan(table) @ np.log(scaler.scale[name]) for name, table in views.items())
+        return log_density(self.emission(center), rows) - units
+
+    def sample(self, n: int, rng: np.random.Generator, center: str | CenterParams | None = None) -> dict[str, Array]:
+        """New subjects: of one center, or each of a center of its own."""
+        if center is None:
+            rows = sample_global(self.prior, self.layout, n, rng)
+        else:
+            rows = sample_center(self.emission(center), n, rng)
+        scaler = self.scalers[center] if isinstance(center, str) else next(iter(self.scalers.values()))
+        known = [name for name in self.layout.names if name in scaler.shift]
+        return scaler.inverse({name: rows[:, self.layout.slices[name]] for name in known})
+
+    def variance_explained(self, views: Views, center: str | CenterParams | None = None) -> dict[str, Array]:
+        """For each view, the share of its variance that each component explains, and all together at the end."""
+        emission = self.emission(center)
+        rows = self.rows(views, center)
+        x = posterior(emission, rows).mean
+        found = {}
+        for name in views:
+            columns = self.layout.slices[name]
+            centred = rows[:, columns] - emission.mu[columns]
+            total = np.nansum(centred**2)
+            parts = [x[:, [k]] @ emission.W[columns, k][None] for k in range(emission.q)] + [x @ emission.W[columns].T]
+            found[name] = np.array([1.0 - np.nansum((centred - part) ** 2) / total for part in parts])
+        return found
+
+    def adapt(self, views: Views, iterations: int = ADAPT_ITERATIONS) -> CenterParams:
+        """The parameters of a center that took no part: it fits itself under the prior, at home."""
+        layout = self.layout.restrict(views)
+        statistics = self.scaler(views, None).apply(from_rows(layout, {name: views[name] for name in layout.names}))
+        center = make_center("new", statistics, self.prior.q)
+        plan = replace(self.settings.plan(), redraw=False, own_start=False, align=False, iterations=iterations)
+        run_round([center], self.prior, plan, round_=2)
+        return center.parameters()
+
+
+def _own_minmax(layout: Layout, views: Views) -> Scaler:
+    if len(next(iter(views.values()))) < 2:
+        raise UserError(
+            "scaling 'center-minmax' with center=None scales a table by its own smallest and largest values, "
+            "which needs more than one row; give more rows, or name the center"
+        )
+    own = layout.restrict(views)
+    with np.errstate(all="ignore"):
+        low = np.concatenate([np.fmin.reduce(views[name], axis=0) for name in own.names])
+        high = np.concatenate([np.fmax.reduce(views[name], axis=0) for name in own.names])
+    return minmax(own, [(own, low)], [(own, high)])
