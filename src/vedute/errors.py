@@ -9,6 +9,10 @@ class BreakdownError(UserError):
     """Numbers of a fit grew beyond what can be computed with."""
 
 
+class Refused(Exception):
+    """A message of another machine that is not what was agreed; the text is for the side that refuses, at home."""
+
+
 class DataWarning(UserWarning):
     """The data are unusual in a way that the fit survives but the user should know."""
 

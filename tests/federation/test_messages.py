@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
+from vedute.errors import Refused
 from vedute.federation.messages import (
     META,
     decode_answer,
@@ -21,7 +22,7 @@ from vedute.federation.messages import (
 )
 from vedute.federation.packing import common_shapes, pack, packed_size, unpack, view_shapes
 from vedute.federation.plausible import check_basis, check_contribution, check_prior, check_scaler, check_sums
-from vedute.federation.protocol import Answer, Question, Refused
+from vedute.federation.protocol import Answer, Question
 from vedute.model.contribution import Contribution, ViewContribution
 from vedute.model.parameters import GlobalPrior, ViewPrior
 from vedute.model.schema import Layout

@@ -15,10 +15,10 @@ from hospitals import CENTERS, as_one_study, make_hospitals
 from participation import same_prior, with_participation
 from vedute.cli.app import run
 from vedute.data.study import Study
-from vedute.errors import BreakdownError, UserError
+from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.messages import META, encode_question
 from vedute.federation.packing import pack, unpack
-from vedute.federation.protocol import Question, Refused
+from vedute.federation.protocol import Question
 from vedute.federation.server import Job, SilentCenters, TooFewCenters, conduct
 from vedute.federation.site import Site
 from vedute.model.schema import Layout

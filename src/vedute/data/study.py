@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -21,6 +22,7 @@ from vedute.data.study_file import Source, StudyParser, StudyText, read_toml
 from vedute.data.study_settings import FederationSettings, PrivacySettings, parse_privacy
 from vedute.errors import UserError
 from vedute.model.parameters import Array
+from vedute.model.schema import Schema
 
 if TYPE_CHECKING:
     from vedute.data.views import MultiView
@@ -117,6 +119,11 @@ class Study:
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The columns of each view."""
         return {name: view.columns for name, view in self.views.items()}
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Views and columns as models have them."""
+        return Schema(self.columns)
 
     @property
     def ranges(self) -> dict[str, dict[str, tuple[float, float]]]:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from vedute.errors import Refused
 from vedute.federation.plausible import LARGEST, MOST_SUBJECTS
-from vedute.federation.protocol import Answer, Refused
+from vedute.federation.protocol import Answer
 from vedute.model.schema import Layout
 from vedute.privacy.accounting import noise_multiplier
 from vedute.privacy.events import Gaussian, NonPrivate

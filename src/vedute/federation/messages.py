@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.errors import UserError
+from vedute.errors import Refused, UserError
 from vedute.federation.packing import packed_size
-from vedute.federation.protocol import STEPS, Answer, Question, Refused, Step
+from vedute.federation.protocol import STEPS, Answer, Question, Step
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
 from vedute.privacy.events import from_json as event_from_json

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vedute.federation.protocol import Refused
+from vedute.errors import Refused
 from vedute.model.contribution import Contribution
 from vedute.model.master import ALPHA_CEILING
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewPrior

@@ -44,7 +44,3 @@ class Answer:
     round: int
     views: tuple[str, ...]
     release: Release
-
-
-class Refused(Exception):
-    """A message that is not what was agreed. The text is for the side that refuses; the other hears only that."""

@@ -22,12 +22,12 @@ from vedute.data.files import sha256
 from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, Sums, declared, from_vectors, identity, minmax, standard_scaler, view_scaler
 from vedute.data.study import Study
-from vedute.errors import UserError
+from vedute.errors import Refused, UserError
 from vedute.federation.claims import check_claims
 from vedute.federation.messages import decode_answer, encode_question
 from vedute.federation.packing import unpack
 from vedute.federation.plausible import check_contribution, check_parameters, check_prior, check_sums
-from vedute.federation.protocol import Answer, Question, Refused, Step
+from vedute.federation.protocol import Answer, Question, Step
 from vedute.model.contribution import Contribution
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.schema import Layout

@@ -21,15 +21,14 @@ from vedute.data.files import sha256, to_json, write_whole
 from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, declared, from_vectors, identity, minmax, squares_of, sums_of
 from vedute.data.study import Study
-from vedute.errors import BreakdownError, UserError
+from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.agreement import own_policy
 from vedute.federation.messages import decode_question, encode_answer
 from vedute.federation.packing import pack
 from vedute.federation.plausible import check_basis, check_parameters, check_prior, check_scaled, check_scaler
-from vedute.federation.protocol import Answer, Question, Refused
+from vedute.federation.protocol import Answer, Question
 from vedute.model.local_step import State
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
-from vedute.model.schema import Layout
 from vedute.model.statistics import Accumulator
 from vedute.privacy.events import NonPrivate
 from vedute.privacy.gate import open_gate, release_round, release_rows
@@ -76,8 +75,7 @@ class Site:
         self.note = note  # hears, at home, what the server must not
         self.name = study.centers[0]
         self.agreed = sha256(study.text.encode())
-        self.columns = {view: study.columns[view] for view in sorted(study.columns)}
-        self.layout = Layout(tuple(self.columns), tuple(len(names) for names in self.columns.values()))
+        self.columns, self.layout = study.schema.columns, study.schema.layout
         self.ledgers = Ledgers(home / "ledgers")
         self._reads: dict[object, tuple[Folded | SecondMoments, Ledger]] = {}
         self._center: tuple[str, Center, Scaler] | None = None  # of the run that goes on

@@ -1,4 +1,4 @@
-"""Where the features of each view stand when all views lie side by side."""
+"""The views of a study, their columns, and where the features of each stand when all views lie side by side."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ class Layout:
         held = set(names)
         pairs = [(n, d) for n, d in zip(self.names, self.sizes, strict=True) if n in held]
         return Layout(tuple(n for n, _ in pairs), tuple(d for _, d in pairs))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The views of a study and the columns of each, sorted by the names of the views; the same for all centers."""
+
+    columns: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", {view: tuple(self.columns[view]) for view in sorted(self.columns)})
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The views with their numbers of features."""
+        return Layout(tuple(self.columns), tuple(len(names) for names in self.columns.values()))

@@ -9,12 +9,12 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from vedute.errors import UserError
+from vedute.errors import Refused, UserError
 from vedute.federation.messages import encode_answer
 from vedute.federation.nvflare.executor import SiteExecutor
 from vedute.federation.nvflare.names import ANSWER, QUESTION, TASK
 from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
-from vedute.federation.protocol import Answer, Refused
+from vedute.federation.protocol import Answer
 from vedute.privacy.events import NonPrivate
 from vedute.privacy.release import Release
 

@@ -18,10 +18,9 @@ from nvflare.apis.signal import Signal
 
 from vedute.data.files import from_json, read_whole
 from vedute.data.study import Study
-from vedute.errors import UserError
+from vedute.errors import Refused, UserError
 from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import AGREEMENT, ANSWER, QUESTION, TASK
-from vedute.federation.protocol import Refused
 from vedute.federation.site import Site
 
 

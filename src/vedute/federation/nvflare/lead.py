@@ -23,7 +23,6 @@ from vedute.errors import UserError
 from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
 from vedute.federation.nvflare.submission import write_job
-from vedute.model.schema import Layout
 from vedute.run import run_folder
 from vedute.run.fitting import starting_prior
 from vedute.run.loop import Progress, Record
@@ -196,9 +195,7 @@ def _show(lead: Following, told: dict[str, Any]) -> None:
         except (KeyError, TypeError, ValueError):
             return
         if record.round > lead.rounds:
-            columns = lead.study.columns
-            layout = Layout(tuple(sorted(columns)), tuple(len(columns[view]) for view in sorted(columns)))
-            _count(lead, Progress(starting_prior(layout, lead.settings), (record,)))
+            _count(lead, Progress(starting_prior(lead.study.schema.layout, lead.settings), (record,)))
 
 
 def _count(lead: Following, progress: Progress) -> None:
@@ -245,7 +242,7 @@ def _check(lead: Following, run: run_folder.Run, study: str) -> None:
     same = (
         run.model.settings == lead.settings,
         study == lead.study.text,
-        dict(run.model.columns) == {view: lead.study.columns[view] for view in sorted(lead.study.columns)},
+        run.model.columns == lead.study.schema.columns,
         present <= lead.expected,
         len(run.history) <= lead.settings.rounds,
     )

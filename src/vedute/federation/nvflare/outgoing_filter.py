@@ -9,9 +9,9 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
+from vedute.errors import Refused
 from vedute.federation.messages import is_answer
 from vedute.federation.nvflare.names import ANSWER
-from vedute.federation.protocol import Refused
 
 
 class ReleaseOnly(Filter):  # type: ignore[misc, unused-ignore]
