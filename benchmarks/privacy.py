@@ -22,11 +22,11 @@ from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics
 from vedute.privacy.figures import plot_spreads
 from vedute.privacy.mechanisms import SeededNoise
-from vedute.privacy.paper import clip_bounds, paper_contribution
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
-from vedute.privacy.recovery import to_statistics
-from vedute.privacy.shared import Update, plug_in_step
-from vedute.privacy.subject import Ranges, SecondMoments, make_bound
+from vedute.privacy.policies.paper import clip_bounds, paper_contribution
+from vedute.privacy.policies.subject import to_statistics
+from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
+from vedute.privacy.update import Update, plug_in_step
 from vedute.run.center import run_round
 from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
 from vedute.run.settings import Settings

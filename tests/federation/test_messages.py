@@ -20,10 +20,10 @@ from vedute.federation.messages import (
     encode_question,
     is_answer,
 )
-from vedute.federation.packing import common_shapes, pack, packed_size, unpack, view_shapes
 from vedute.federation.plausible import check_basis, check_contribution, check_prior, check_scaler, check_sums
 from vedute.federation.protocol import Answer, Question
 from vedute.model.contribution import Contribution, ViewContribution
+from vedute.model.packing import common_shapes, pack, packed_size, unpack, view_shapes
 from vedute.model.parameters import GlobalPrior, ViewPrior
 from vedute.model.schema import Layout
 from vedute.privacy.events import NonPrivate

@@ -17,10 +17,10 @@ from vedute.cli.app import run
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.messages import META, encode_question
-from vedute.federation.packing import pack, unpack
 from vedute.federation.protocol import Question
 from vedute.federation.server import Job, SilentCenters, TooFewCenters, conduct
 from vedute.federation.site import Site
+from vedute.model.packing import pack, unpack
 from vedute.model.schema import Layout
 from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.ledger import read_ledger

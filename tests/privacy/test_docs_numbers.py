@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vedute.privacy.accounting import noise_multiplier, paper_claim, spent_epsilon, zhao_multiplier
-from vedute.privacy.center_level import warning_below_100
 from vedute.privacy.events import CENTER
-from vedute.privacy.paper import paper_events, ratio
+from vedute.privacy.policies.center import warning_below_100
+from vedute.privacy.policies.paper import paper_events, ratio
 
 PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 

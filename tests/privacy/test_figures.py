@@ -8,7 +8,7 @@ import pytest
 
 from vedute.model.parameters import GlobalPrior, ViewPrior
 from vedute.privacy.figures import plot_spreads, spreads
-from vedute.privacy.shared import public_prior
+from vedute.privacy.update import public_prior
 
 
 def test_spreads_are_read_off_the_priors_and_flat_rounds_left_out() -> None:

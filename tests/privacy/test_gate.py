@@ -11,13 +11,13 @@ from vedute.errors import UserError
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
 from vedute.model.schema import Layout
 from vedute.privacy import gate
-from vedute.privacy.center_level import Scales
 from vedute.privacy.events import SUBJECT
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
 from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.shared import Update, public_prior
-from vedute.privacy.subject import Ranges, SecondMoments, make_bound
+from vedute.privacy.policies.center import Scales
+from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
+from vedute.privacy.update import Update, public_prior
 
 LAYOUT = Layout(("A", "B"), (3, 2))
 RANGES = Ranges(LAYOUT, np.zeros(5), np.ones(5))

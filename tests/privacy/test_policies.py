@@ -7,12 +7,13 @@ import pytest
 
 from vedute.errors import UserError
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams, ViewPrior
-from vedute.privacy import center_level, paper
 from vedute.privacy import policies as pol
 from vedute.privacy.accounting import spent_epsilon, zhao_multiplier
 from vedute.privacy.events import CENTER, Gaussian, Laplace, NonPrivate
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise, norm
-from vedute.privacy.shared import Update, plug_in_step, public_prior
+from vedute.privacy.policies import center as center_level
+from vedute.privacy.policies import paper
+from vedute.privacy.update import Update, plug_in_step, public_prior
 
 Q = 2
 PRIOR = GlobalPrior(

@@ -8,10 +8,11 @@ import pytest
 from vedute.errors import UserError
 from vedute.model.schema import Layout
 from vedute.model.statistics import from_rows
-from vedute.privacy import recovery, subject
+from vedute.privacy import second_moments as subject
 from vedute.privacy.accounting import noise_multiplier, spent_epsilon
 from vedute.privacy.events import SUBJECT, NonPrivate
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
+from vedute.privacy.policies import subject as recovery
 from vedute.privacy.release import Release
 
 LAYOUT = Layout(("A", "B"), (3, 2))

@@ -22,8 +22,8 @@ from vedute.evaluation.metrics import mean_error
 from vedute.evaluation.private import DELTA, FIRST_ROUNDS, MAIN, Trail, Variant
 from vedute.model.prediction import Emission
 from vedute.privacy.figures import spreads
-from vedute.privacy.paper import ratio
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies.paper import ratio
 
 N_CENTERS = 3
 TOTAL_DELTA = 1e-5  # at which totals are told

@@ -13,7 +13,7 @@ from vedute.model.schema import Layout
 from vedute.privacy.accounting import noise_multiplier
 from vedute.privacy.events import Gaussian, NonPrivate
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.subject import make_bound
+from vedute.privacy.second_moments import make_bound
 
 SAME = 1e-6  # relative: samplers round the scale of their noise
 FARTHEST = 40.0  # standard deviations: noise never lies beyond

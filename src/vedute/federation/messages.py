@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.errors import Refused, UserError
-from vedute.federation.packing import packed_size
 from vedute.federation.protocol import STEPS, Answer, Question, Step
+from vedute.model.packing import packed_size
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
 from vedute.privacy.events import from_json as event_from_json
 from vedute.privacy.events import to_json as event_to_json
 from vedute.privacy.release import Release
-from vedute.privacy.shared import named
+from vedute.privacy.update import named
 from vedute.run.model_file import SCALARS, build_settings, describe_settings
 
 META = "vedute"  # the entry that holds everything but the arrays, as JSON

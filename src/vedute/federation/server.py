@@ -25,17 +25,17 @@ from vedute.data.study import Study
 from vedute.errors import Refused, UserError
 from vedute.federation.claims import check_claims
 from vedute.federation.messages import decode_answer, encode_question
-from vedute.federation.packing import unpack
 from vedute.federation.plausible import check_contribution, check_parameters, check_prior, check_sums
 from vedute.federation.protocol import Answer, Question, Step
 from vedute.model.contribution import Contribution
+from vedute.model.packing import unpack
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.schema import Layout
 from vedute.privacy.gate import open_gate
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.release import Release
-from vedute.privacy.subject import checked_ranges
+from vedute.privacy.second_moments import checked_ranges
 from vedute.run import run_folder
 from vedute.run.checkpoint import (
     Snapshot,

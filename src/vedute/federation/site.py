@@ -24,10 +24,10 @@ from vedute.data.study import Study
 from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.agreement import own_policy
 from vedute.federation.messages import decode_question, encode_answer
-from vedute.federation.packing import pack
 from vedute.federation.plausible import check_basis, check_parameters, check_prior, check_scaled, check_scaler
 from vedute.federation.protocol import Answer, Question
 from vedute.model.local_step import State
+from vedute.model.packing import pack
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.statistics import Accumulator
 from vedute.privacy.events import NonPrivate
@@ -37,8 +37,8 @@ from vedute.privacy.mechanisms import noise_source
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.release import Release, digest
 from vedute.privacy.requests import accept, check_scaling
-from vedute.privacy.shared import Update
-from vedute.privacy.subject import SecondMoments, checked_ranges, make_bound
+from vedute.privacy.second_moments import SecondMoments, checked_ranges, make_bound
+from vedute.privacy.update import Update
 from vedute.run import run_folder
 from vedute.run.center import Center, make_center, run_round
 from vedute.run.checkpoint import latest, read_named, write_named

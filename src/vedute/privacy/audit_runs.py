@@ -15,14 +15,13 @@ import numpy as np
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.model.schema import Layout
-from vedute.privacy import paper
 from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
 from vedute.privacy.audit import Audit, Claim, Mechanism, Progress, audit, refuted
-from vedute.privacy.center_level import center_contribution
 from vedute.privacy.mechanisms import Noise
-from vedute.privacy.policies import AnyPolicy, CenterPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.shared import Update, named, plug_in_step, public_prior
-from vedute.privacy.subject import Ranges, SecondMoments, make_bound
+from vedute.privacy.policies import AnyPolicy, CenterPrivacy, PaperPrivacy, SubjectPrivacy, paper
+from vedute.privacy.policies.center import center_contribution
+from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
+from vedute.privacy.update import Update, named, plug_in_step, public_prior
 
 
 @dataclass(frozen=True)

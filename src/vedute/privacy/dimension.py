@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics
-from vedute.privacy.subject import Ranges
+from vedute.privacy.second_moments import Ranges
 
 STEPS = 20
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from vedute.model.parameters import GlobalPrior
-from vedute.privacy.paper import noise_sd
+from vedute.privacy.policies.paper import noise_sd
 
 STYLES = {"mu": "-", "W": "--", "sigma2": ":"}
 

@@ -14,8 +14,8 @@ from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import Noise, SeededNoise
 from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.release import Release, digest
-from vedute.privacy.shared import Update
-from vedute.privacy.subject import SecondMoments
+from vedute.privacy.second_moments import SecondMoments
+from vedute.privacy.update import Update
 
 
 def release_rows(policy: SubjectPrivacy, ledger: Ledger, moments: SecondMoments, noise: Noise) -> Release:

@@ -8,9 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from vedute.errors import DataWarning, UserError
-from vedute.privacy import center_level
 from vedute.privacy.accounting import noise_multiplier
-from vedute.privacy.center_level import Scales
 from vedute.privacy.policies import (
     POLICIES,
     AnyPolicy,
@@ -19,6 +17,8 @@ from vedute.privacy.policies import (
     PaperPrivacy,
     SubjectPrivacy,
 )
+from vedute.privacy.policies import center as center_level
+from vedute.privacy.policies.center import Scales
 
 
 def make_policy(table: Mapping[str, Any]) -> AnyPolicy:

@@ -28,20 +28,20 @@ from vedute.model.master import change
 from vedute.model.parameters import Array, GlobalPrior
 from vedute.model.schema import Layout
 from vedute.model.statistics import Accumulator, Statistics
-from vedute.privacy.center_level import center_contribution
 from vedute.privacy.dimension import NoisedCovariance, misfit
 from vedute.privacy.fingerprint import Fingerprint, salt_of
 from vedute.privacy.gate import open_gate, release_round, release_rows
 from vedute.privacy.ledger import Ledger, open_ledger
 from vedute.privacy.mechanisms import noise_source
-from vedute.privacy.paper import paper_contribution
 from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.recovery import to_statistics
+from vedute.privacy.policies.center import center_contribution
+from vedute.privacy.policies.paper import paper_contribution
+from vedute.privacy.policies.subject import to_statistics
 from vedute.privacy.release import Release
 from vedute.privacy.requests import check_scaling, make_policy, warn_about
-from vedute.privacy.shared import Update, plug_in_step, public_prior
-from vedute.privacy.subject import Ranges as PublicRanges
-from vedute.privacy.subject import SecondMoments, Told, checked_ranges, make_bound
+from vedute.privacy.second_moments import Ranges as PublicRanges
+from vedute.privacy.second_moments import SecondMoments, Told, checked_ranges, make_bound
+from vedute.privacy.update import Update, plug_in_step, public_prior
 from vedute.run.center import Plan, run_round
 from vedute.run.fitted_model import Model
 from vedute.run.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from vedute.model.parameters import Array
 from vedute.model.statistics import Statistics
 from vedute.privacy.release import Release
-from vedute.privacy.subject import UNIT, Ranges
+from vedute.privacy.second_moments import UNIT, Ranges
 
 SURE = 4.0  # standard deviations of noise beyond which a count is believed to differ
 FLOOR = 1e-6  # least variance in any direction, in squared ranges: public

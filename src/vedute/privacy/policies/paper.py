@@ -22,7 +22,7 @@ from vedute.privacy.accounting import zhao_multiplier
 from vedute.privacy.events import CENTER, Composed, Event, Gaussian, Laplace, NonPrivate
 from vedute.privacy.mechanisms import Noise, add_gaussian, add_laplace, clip
 from vedute.privacy.release import Release
-from vedute.privacy.shared import NoiseVariance, Update, contribution, named, view_contribution
+from vedute.privacy.update import NoiseVariance, Update, contribution, named, view_contribution
 
 SD_FLOOR = 1e-12
 SIGMA2_FLOOR = 1e-8

@@ -19,7 +19,7 @@ from vedute.model.parameters import Array, GlobalPrior
 from vedute.privacy.events import CENTER
 from vedute.privacy.mechanisms import Noise, add_gaussian, clip
 from vedute.privacy.release import Release
-from vedute.privacy.shared import NoiseVariance, Update, contribution, view_contribution
+from vedute.privacy.update import NoiseVariance, Update, contribution, view_contribution
 
 
 @dataclass(frozen=True)

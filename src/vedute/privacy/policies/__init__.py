@@ -14,13 +14,15 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
 from vedute.errors import UserError
 from vedute.model.parameters import Array
-from vedute.privacy import center_level, paper, subject
+from vedute.privacy import second_moments
 from vedute.privacy.accounting import Budget, noise_multiplier, paper_claim, spent_epsilon, zhao_multiplier
-from vedute.privacy.center_level import Scales
 from vedute.privacy.events import CENTER, SUBJECT, NonPrivate
 from vedute.privacy.mechanisms import Noise
+from vedute.privacy.policies import center as center_level
+from vedute.privacy.policies import paper
+from vedute.privacy.policies.center import Scales
 from vedute.privacy.release import Release
-from vedute.privacy.shared import Update
+from vedute.privacy.update import Update
 
 Budgets = Mapping[str, tuple[float, float]]
 Question = TypeVar("Question", contravariant=True)
@@ -94,9 +96,9 @@ class SubjectPrivacy:
         """The user's own promise."""
         return Budget(self.epsilon, self.delta)
 
-    def release(self, question: subject.SecondMoments, noise: Noise) -> Release:
+    def release(self, question: second_moments.SecondMoments, noise: Noise) -> Release:
         """The noised matrix of second moments."""
-        return subject.subject_release(question, noise_multiplier(self.epsilon, self.delta), noise)
+        return second_moments.subject_release(question, noise_multiplier(self.epsilon, self.delta), noise)
 
     def of(self, center: str) -> Self:
         """The policy with that center's own budget."""
