@@ -15,15 +15,15 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from spreads import plot_spreads
 
 from vedute.data.synthetic import make_sd
 from vedute.model.parameters import Array, GlobalPrior
 from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics
-from vedute.privacy.figures import plot_spreads
 from vedute.privacy.mechanisms import SeededNoise
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
-from vedute.privacy.policies.paper import clip_bounds, paper_contribution
+from vedute.privacy.policies.paper import clip_bounds
 from vedute.privacy.policies.subject import to_statistics
 from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
 from vedute.privacy.update import Update, plug_in_step
@@ -66,7 +66,7 @@ def noised(rows: Views, ranges: Ranges, policy: SubjectPrivacy, noise: SeededNoi
     """The statistics of a center as the policy lets them out."""
     moments = SecondMoments(ranges, make_bound(ranges.layout, policy.bound))
     moments.add(rows)
-    return to_statistics(policy.release(moments, noise), ranges)
+    return to_statistics(policy.noised(moments, noise), ranges)
 
 
 def subject_mae(subjects: int, epsilon: float | None, seed: int, sds: float, bound: float | None) -> float:
@@ -99,8 +99,8 @@ def paper_rounds(ready: Ready, settings: Settings, policy: PaperPrivacy, seed: i
         for center in ready.centers:
             run_round([center], priors[-1], plan, r)
             update = Update(center.parameters(), priors[-1], r, settings.rounds)
-            release = policy.release(update, SeededNoise(seed, center.name))
-            share = paper_contribution(release, priors[-1], counts)
+            release = policy.noised(update, SeededNoise(seed, center.name))
+            share = policy.share(release, priors[-1], ready.layout.names, counts)
             total = share if total is None else total + share
         assert total is not None
         priors.append(plug_in_step(priors[-1], total))

@@ -23,7 +23,8 @@ from vedute import (
 )
 from vedute.datasets import make_sd
 from vedute.model import contribution as core_contribution
-from vedute.privacy.events import CENTER, SUBJECT, NonPrivate, leaves
+from vedute.privacy.policies.base import NoisyPolicy
+from vedute.privacy.release import CENTER, SUBJECT, NonPrivate, leaves
 from vedute.run import private
 from vedute.run.sources import open_rows
 from vedute.scenarios import split
@@ -131,15 +132,14 @@ def test_a_spy_on_all_that_crosses_knows_every_field(monkeypatch):
     """Under `center` and `paper` the master adds only what the releases hold; under `subject` one matrix leaves."""
     centers, ranges, _ = study(300)
     seen = []
-    for name in ("release_rows", "release_round"):
-        real = getattr(private, name)
+    real = NoisyPolicy.release
 
-        def spied(*args, real=real, **kwargs):
-            release = real(*args, **kwargs)
-            seen.append(release)
-            return release
+    def spied(*args, **kwargs):
+        release = real(*args, **kwargs)
+        seen.append(release)
+        return release
 
-        monkeypatch.setattr(private, name, spied)
+    monkeypatch.setattr(NoisyPolicy, "release", spied)
     shares = []
     real_add = core_contribution.Contribution.__add__
     monkeypatch.setattr(core_contribution.Contribution, "__add__", lambda a, b: (shares.append(b), real_add(a, b))[1])
@@ -288,7 +288,7 @@ def test_the_number_of_components_is_found_from_the_release_alone(epsilon):
         views, groups = make_sd(3000, 1875, weights=2.0, means=2.0, noise=0.3, shift=3.0, random_state=seed)
         centers, _ = split(views, groups, 3, "IID", random_state=0)
         ranges = {k: np.stack([x.mean(0) - 2 * x.std(0), x.mean(0) + 2 * x.std(0)], 1) for k, x in views.items()}
-        policy = private.described(SubjectPrivacy(epsilon, 1e-5, seed=seed))
+        policy = SubjectPrivacy(epsilon, 1e-5, seed=seed).table()
         settings = private.Settings(1, scaling="declared", privacy=policy)
         misfits, found = private.choose_privately(open_rows(centers), settings, range(3, 8), ranges, private.Ledgers())
         assert min(misfits, key=misfits.get) == found.model.prior.q == 5

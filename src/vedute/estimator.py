@@ -26,7 +26,7 @@ from vedute.run.deviation import center_deviation
 from vedute.run.fitted_model import Model
 from vedute.run.fitting import conclude, prepare, run
 from vedute.run.loop import Progress, Record
-from vedute.run.private import Ledgers, described, fit_privately, note_exact_values, policy_of
+from vedute.run.private import Ledgers, fit_privately, note_exact_values, policy_of
 from vedute.run.run_folder import Run, load_run, save_run
 from vedute.run.scoring import DRAWS, Waic, model_waic
 from vedute.run.settings import Settings
@@ -127,7 +127,7 @@ class FederatedPPCA(BaseEstimator):
         return Settings(
             self.n_components, self.rounds, self.iterations, self.first_iterations, self.preset, self.scaling, self.tol,
             _seed(self.random_state), self.posterior_variances, self.case_mix, self.spread,
-            None if self.privacy is None else described(self.privacy),
+            None if self.privacy is None else self.privacy.table(),
         )  # fmt: skip
 
     def fit(

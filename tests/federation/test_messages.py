@@ -26,8 +26,7 @@ from vedute.model.contribution import Contribution, ViewContribution
 from vedute.model.packing import common_shapes, pack, packed_size, unpack, view_shapes
 from vedute.model.parameters import GlobalPrior, ViewPrior
 from vedute.model.schema import Layout
-from vedute.privacy.events import NonPrivate
-from vedute.privacy.release import Release
+from vedute.privacy.release import NonPrivate, Release
 from vedute.run.model_file import build_prior, prior_arrays
 from vedute.run.settings import Settings
 

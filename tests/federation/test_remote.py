@@ -27,7 +27,6 @@ from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.run.fitting import starting_prior
 from vedute.run.model_file import prior_arrays
-from vedute.run.private import described
 from vedute.run.resume import Request, Watch, fit_study
 from vedute.run.run_folder import load_run
 from vedute.run.settings import Settings
@@ -238,7 +237,7 @@ def test_private_runs_spend_once_whoever_dies(tmp_path, kind):
     policy, table, scaling = PRIVATE[kind]
     hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling}"', privacy=table, n=600)
     preset = "paper" if kind == "paper" else "default"
-    settings = replace(SETTINGS, scaling=scaling, preset=preset, privacy=described(policy))
+    settings = replace(SETTINGS, scaling=scaling, preset=preset, privacy=policy.table())
 
     def die(progress):
         if len(progress.history) == 3:
@@ -284,11 +283,11 @@ def test_a_center_refuses_a_weaker_policy_and_more_rounds_than_its_budget_pays(t
     _, table, scaling = PRIVATE["center"]
     hospitals = Hospitals(tmp_path, federation=f'scaling = "{scaling}"', privacy=table)
     settings = replace(SETTINGS, scaling=scaling)
-    for weaker in (None, described(CenterPrivacy(81.0, 1e-5)), described(CenterPrivacy(80.0, 1e-4))):
+    for weaker in (None, CenterPrivacy(81.0, 1e-5).table(), CenterPrivacy(80.0, 1e-4).table()):
         with pytest.raises(Refused, match="refuses"):
             hospitals.run(replace(settings, privacy=weaker))
-    hospitals.run(replace(settings, privacy=described(CenterPrivacy(80.0, 1e-5))))
-    other = replace(settings, seed=1, privacy=described(CenterPrivacy(80.0, 1e-5)))
+    hospitals.run(replace(settings, privacy=CenterPrivacy(80.0, 1e-5).table()))
+    other = replace(settings, seed=1, privacy=CenterPrivacy(80.0, 1e-5).table())
     with pytest.raises(UserError, match="exceed the promise"):
         conduct(replace(hospitals.job(other), run="f" * 32, folder=tmp_path / "again"), hospitals.ask, print, print)
 
@@ -420,7 +419,7 @@ def test_two_processes_of_a_center_do_not_answer_one_run(hospitals):
         twin.respond(asked(hospitals))
 
 
-PRIVATE_SETTINGS = replace(SETTINGS, scaling="declared", privacy=described(CenterPrivacy(80.0, 1e-5)))
+PRIVATE_SETTINGS = replace(SETTINGS, scaling="declared", privacy=CenterPrivacy(80.0, 1e-5).table())
 
 
 def private_hospitals(tmp_path, kind):
@@ -435,7 +434,7 @@ def test_the_end_of_a_private_run_tells_nothing_even_if_it_fails(tmp_path, kind)
     hospitals = private_hospitals(tmp_path, kind)
     noted: list[str] = []
     hospitals.sites["nice"].note = noted.append
-    settings = replace(SETTINGS, scaling=scaling, privacy=described(policy))
+    settings = replace(SETTINGS, scaling=scaling, privacy=policy.table())
     for worst in ({"prior.W": np.full((33, 3), 1e300)}, {"prior.sigma2_W": np.full(3, 1e-300)}, {}):
         question = asked(hospitals, "finish", 8, settings=settings, **worst)
         assert hospitals.sites["nice"].respond(question) is None
@@ -478,7 +477,7 @@ def test_a_center_that_lies_about_its_noise_is_barred(tmp_path, kind, lie):
         return replies
 
     hospitals.ask = tampered
-    settings = replace(SETTINGS, scaling=scaling, rounds=2, privacy=described(policy))
+    settings = replace(SETTINGS, scaling=scaling, rounds=2, privacy=policy.table())
     hospitals.run(settings)
     assert any("'paris'" in message and "refused" in message for message in hospitals.said)
 

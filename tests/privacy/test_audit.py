@@ -6,7 +6,7 @@ seeds are fixed.
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,12 @@ from scipy.stats import binomtest
 
 from vedute.errors import UserError
 from vedute.privacy import audit as aud
-from vedute.privacy import audit_runs as runs
 from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
 from vedute.privacy.mechanisms import SecretNoise
 from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies.center import far_center
+from vedute.privacy.policies.paper import edge_center
+from vedute.privacy.policies.subject import worst_neighbours
 
 SURE = 1 - 1e-4
 
@@ -92,20 +94,46 @@ def test_progress_is_told_and_a_picture_is_drawn(tmp_path: Path) -> None:
 # --- whole runs, worst-case centers in place of EM
 
 
-def noise(seed: int) -> runs.StreamNoise:
-    return runs.StreamNoise(np.random.default_rng(seed))
+@dataclass(frozen=True)
+class StreamNoise:
+    """One stream drawn on and on, quick enough for thousands of simulated runs."""
+
+    rng: np.random.Generator
+    seeded = True
+
+    def at(self, key: str) -> "StreamNoise":
+        return self
+
+    def gaussian(self, values: np.ndarray, std: float, grid: int) -> np.ndarray:
+        return values + std * self.rng.standard_normal(values.shape)
+
+    def laplace(self, values: np.ndarray, scale: float, grid: int) -> np.ndarray:
+        return values + scale * self.rng.laplace(size=values.shape)
+
+
+def noise(seed: int) -> StreamNoise:
+    return StreamNoise(np.random.default_rng(seed))
+
+
+def promised(epsilon: float, delta: float) -> aud.Claim:
+    return aud.Claim(epsilon, delta, gaussian_mu(epsilon, delta))
+
+
+def of_the_gaussians(policy: PaperPrivacy, rounds: int, delta: float) -> aud.Claim:
+    """What the Gaussian releases of such a run may show: two a round, for mu and W."""
+    mu = math.sqrt(2.0 * rounds) / zhao_multiplier(policy.epsilon, policy.delta)
+    return aud.Claim(gaussian_epsilon(delta, mu), delta, mu)
 
 
 def test_subject_runs_keep_their_promise_and_come_near_it() -> None:
-    run, claim = runs.subject_run(SubjectPrivacy(10.0, 1e-5), noise(1))
+    run, claim = worst_neighbours(SubjectPrivacy(10.0, 1e-5), noise(1)), promised(10.0, 1e-5)
     found = aud.audit(run, 4000, claim.delta, confidence=SURE)
     assert aud.refuted(found, claim) is None
-    assert claim.mu == gaussian_mu(10.0, 1e-5)
     assert found.mu > 0.85 * claim.mu  # the neighbours are the worst: less noise would be noticed
 
 
 def test_subject_runs_with_secret_noise_keep_their_promise() -> None:
-    run, claim = runs.subject_run(SubjectPrivacy(10.0, 1e-5), SecretNoise())
+    run, claim = worst_neighbours(SubjectPrivacy(10.0, 1e-5), SecretNoise()), promised(10.0, 1e-5)
     found = aud.audit(run, 500, claim.delta, confidence=SURE)
     assert aud.refuted(found, claim) is None
     # 250 runs a side put the bound near 1.25 with an sd of 0.15; below 0.4 it falls once in 10^8.
@@ -113,7 +141,7 @@ def test_subject_runs_with_secret_noise_keep_their_promise() -> None:
 
 
 def test_center_runs_keep_their_promise_over_all_rounds_and_come_near_it() -> None:
-    run, claim = runs.center_run(CenterPrivacy(10.0, 1e-5), noise(2), rounds=5)
+    run, claim = far_center(CenterPrivacy(10.0, 1e-5), noise(2), rounds=5), promised(10.0, 1e-5)
     found = aud.audit(run, 800, claim.delta, confidence=SURE)
     assert aud.refuted(found, claim) is None
     assert claim.mu is not None
@@ -123,9 +151,9 @@ def test_center_runs_keep_their_promise_over_all_rounds_and_come_near_it() -> No
 def test_the_papers_claim_over_100_rounds_is_refuted_and_the_honest_total_is_not() -> None:
     policy = PaperPrivacy(0.3, 0.02, clip=0.05, first_round="public")
     assert policy.check_rho(3) < 1
-    theirs = runs.papers_own_claim(policy)
+    theirs = aud.Claim(*policy.claim(1))
     assert (theirs.epsilon, theirs.delta) == pytest.approx((0.9, 0.04))
-    run, honest = runs.paper_run(policy, noise(3), 100, theirs.delta)
+    run, honest = edge_center(policy, noise(3), 100), aud.Claim(policy.honest(1, 100, theirs.delta), theirs.delta)
     found = aud.audit(run, 100, theirs.delta, score=lambda output: float(output[0]), confidence=SURE)
     assert "claimed eps = 0.9" in str(aud.refuted(found, theirs))
     assert aud.refuted(found, honest) is None
@@ -134,8 +162,8 @@ def test_the_papers_claim_over_100_rounds_is_refuted_and_the_honest_total_is_not
 
 def test_one_round_of_the_paper_keeps_the_papers_claim_and_its_gaussians_come_near_their_mu() -> None:
     policy = PaperPrivacy(3.0, 0.01, clip=0.1, first_round="public")
-    theirs = runs.papers_own_claim(policy)
-    run, _ = runs.paper_run(policy, noise(4), 1, theirs.delta)
+    theirs = aud.Claim(*policy.claim(1))
+    run = edge_center(policy, noise(4), 1)
     kept = [[run(which) for _ in range(1000)] for which in (0, 1)]
     again = [iter(outputs) for outputs in kept]
     found = aud.audit(
@@ -146,7 +174,7 @@ def test_one_round_of_the_paper_keeps_the_papers_claim_and_its_gaussians_come_ne
     parts = aud.audit(
         lambda which: next(once_more[which]), 1000, theirs.delta, score=lambda output: float(output[1]), confidence=SURE
     )
-    claim = runs.gaussian_claim(policy, 1, theirs.delta)
+    claim = of_the_gaussians(policy, 1, theirs.delta)
     assert aud.refuted(parts, claim) is None
     assert claim.mu == pytest.approx(math.sqrt(2) / zhao_multiplier(3.0, 0.01))
     assert parts.mu > 0.4 * claim.mu
@@ -154,13 +182,13 @@ def test_one_round_of_the_paper_keeps_the_papers_claim_and_its_gaussians_come_ne
 
 def test_one_call_audits_any_policy_that_hides_something() -> None:
     told: list[int] = []
-    subject = runs.audit_policy(SubjectPrivacy(10.0, 1e-5), 200, noise(5), progress=lambda done, of: told.append(done))
+    subject = SubjectPrivacy(10.0, 1e-5).audit(200, noise(5), 10, lambda done, of: told.append(done))
     assert (subject.refuted, told[-1]) == (False, 200)
-    assert not runs.audit_policy(CenterPrivacy(10.0, 1e-5), 60, noise(6), rounds=2).refuted
+    assert not CenterPrivacy(10.0, 1e-5).audit(60, noise(6), 2).refuted
     policy = PaperPrivacy(0.3, 0.02, clip=0.05, first_round="public")
-    paper = runs.audit_policy(policy, 60, noise(7), rounds=2)
+    paper = policy.audit(60, noise(7), 2)
     assert paper.against == {"the honest total": None, "Theorem 4": None}
     assert replace(paper, against={"Theorem 4": "no"}).refuted
     for raw in (NoPrivacy(), PaperPrivacy()):
         with pytest.raises(UserError, match="nothing to audit"):
-            runs.audit_policy(raw, 60, noise(8))
+            raw.audit(60, noise(8), 10)

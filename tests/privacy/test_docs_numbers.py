@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vedute.privacy.accounting import noise_multiplier, paper_claim, spent_epsilon, zhao_multiplier
-from vedute.privacy.events import CENTER
 from vedute.privacy.policies.center import warning_below_100
 from vedute.privacy.policies.paper import paper_events, ratio
+from vedute.privacy.release import CENTER
 
 PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 

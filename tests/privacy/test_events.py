@@ -6,16 +6,16 @@ import math
 import pytest
 
 from vedute.errors import UserError
-from vedute.privacy.events import (
+from vedute.privacy.release import (
     CENTER,
     SUBJECT,
     Composed,
     Gaussian,
     Laplace,
     NonPrivate,
-    from_json,
+    event_from_json,
+    event_to_json,
     leaves,
-    to_json,
 )
 
 SAMPLES = [
@@ -28,7 +28,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize("event", SAMPLES)
 def test_json_there_and_back(event: object) -> None:
-    assert from_json(json.loads(json.dumps(to_json(event)))) == event
+    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
 
 
 def test_counts_multiply() -> None:
@@ -51,4 +51,4 @@ def test_unknown_relations_and_kinds_are_refused() -> None:
     with pytest.raises(ValueError, match="count"):
         Composed((), -1)
     with pytest.raises(UserError, match="unknown privacy event"):
-        from_json({"kind": "Magic"})
+        event_from_json({"kind": "Magic"})

@@ -16,9 +16,8 @@ import pytest
 from vedute.errors import DataWarning, UserError
 from vedute.privacy import hash_chain
 from vedute.privacy.accounting import Budget, noise_multiplier
-from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, NonPrivate
 from vedute.privacy.ledger import Ledger, open_ledger, read_ledger
-from vedute.privacy.release import Release, digest
+from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, NonPrivate, Release, digest
 
 BUDGET = Budget(3.0, 1e-5)
 HALF = Gaussian(1.0, noise_multiplier(3.0, 1e-5, 2), SUBJECT)
@@ -293,7 +292,7 @@ SENDER = """
     from pathlib import Path
     import numpy as np
     from vedute.privacy.accounting import Budget
-    from vedute.privacy.events import SUBJECT, Gaussian
+    from vedute.privacy.release import SUBJECT, Gaussian
     from vedute.privacy.ledger import Ledger
     from vedute.privacy.release import Release
     ledger = Ledger("nice", "data", Path(sys.argv[1]))

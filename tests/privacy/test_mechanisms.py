@@ -17,7 +17,7 @@ from scipy.stats import chi2, kstest, laplace, norm
 
 from vedute.errors import UserError
 from vedute.privacy import mechanisms as mech
-from vedute.privacy.events import CENTER, SUBJECT
+from vedute.privacy.release import CENTER, SUBJECT
 
 ALARM = 1e-6
 SOURCES = [mech.SecretNoise(), mech.SeededNoise(3, "nice")]

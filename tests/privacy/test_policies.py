@@ -1,6 +1,7 @@
 """Policies for parameters: what leaves in a round, its sensitivity, and the numbers known before a run."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ from vedute.errors import UserError
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.privacy import policies as pol
 from vedute.privacy.accounting import spent_epsilon, zhao_multiplier
-from vedute.privacy.events import CENTER, Gaussian, Laplace, NonPrivate
+from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise, norm
 from vedute.privacy.policies import center as center_level
 from vedute.privacy.policies import paper
+from vedute.privacy.release import CENTER, Gaussian, Laplace, NonPrivate
 from vedute.privacy.update import Update, plug_in_step, public_prior
 
 Q = 2
@@ -118,10 +120,10 @@ def test_the_clip_on_W_is_frobenius_not_spectral() -> None:
 
 def test_raw_first_round_leaves_as_it_is_and_is_said_to() -> None:
     policy = pol.PaperPrivacy(seed=1)
-    raw = policy.release(update(0, round_=1), SeededNoise(1, "nice"))
+    raw = policy.noised(update(0, round_=1), SeededNoise(1, "nice"))
     assert np.array_equal(raw.values["W.A"], params(0).views["A"].W)
     assert isinstance(raw.events[0], NonPrivate)
-    noised = pol.PaperPrivacy(first_round="public").release(update(0, round_=1), SecretNoise())
+    noised = pol.PaperPrivacy(first_round="public").noised(update(0, round_=1), SecretNoise())
     assert len(noised.events) == 6
     assert not np.any(noised.values["W.A"] == raw.values["W.A"])
 
@@ -131,7 +133,7 @@ def test_a_flat_prior_cannot_bound_anything() -> None:
     with pytest.raises(UserError, match="prior is flat"):
         paper.paper_release(Update(params(0), flat, 2, 9), 1.0, 0.01, 1.0, SecretNoise())
     with pytest.raises(UserError, match="public prior"):
-        pol.CenterPrivacy(1.0, 1e-5).release(Update(params(0), flat, 1, 9), SecretNoise())
+        pol.CenterPrivacy(1.0, 1e-5).noised(Update(params(0), flat, 1, 9), SecretNoise())
 
 
 def test_noised_variances_stay_positive() -> None:
@@ -164,7 +166,7 @@ def test_bounds_collapse_or_explode_as_rho_says(const: float, direction: int) ->
                 {"A": ViewParams(prior.views["A"].mu, prior.views["A"].W, prior.views["A"].sigma2)}, still.m
             )
             release = paper.paper_release(Update(current, prior, r, 99), 10.0, 0.01, const, SeededNoise(0, str(c)))
-            part = paper.paper_contribution(release, prior, {"A": C})
+            part = pol.PaperPrivacy().share(release, prior, ("A",), {"A": C})
             total = part if total is None else total + part
         assert total is not None
         prior = plug_in_step(prior, total)
@@ -187,7 +189,7 @@ def test_the_papers_claim_and_the_truth() -> None:
 
 def test_a_round_of_center_privacy_costs_its_share_and_all_rounds_the_whole() -> None:
     policy = pol.CenterPrivacy(3.0, 1e-5)
-    one = policy.release(update(0, rounds=25), SecretNoise())
+    one = policy.noised(update(0, rounds=25), SecretNoise())
     assert spent_epsilon(one.events * 25, 1e-5, CENTER) == pytest.approx(3.0, rel=1e-6)
     assert spent_epsilon(one.events * 25, 1e-5, CENTER) <= 3.0
     assert set(one.values) == {"update"}
@@ -195,15 +197,15 @@ def test_a_round_of_center_privacy_costs_its_share_and_all_rounds_the_whole() ->
 
 
 def test_the_joint_clip_bounds_all_blocks_together() -> None:
-    names, scales = ("A", "B"), center_level.Scales()
+    policy = pol.CenterPrivacy(1.0, 1e-5, clip=0.7)
     for spread in (1e-3, 0.1, 10.0, 100.0):
-        a, b = (center_level.center_release(update(s, spread), names, 0.7, scales, 1.0, Silent()) for s in (1, 2))
+        a, b = (policy.noised(update(s, spread), Silent()) for s in (1, 2))
         gap = norm(a.values["update"] - b.values["update"])
         assert norm(a.values["update"]) <= 0.7
         assert gap <= a.events[0].sensitivity
     far = CenterParams({n: ViewParams(v.mu + 1e3, v.W, v.sigma2) for n, v in PRIOR.views.items()}, np.zeros(Q))
     back = CenterParams({n: ViewParams(v.mu - 1e3, v.W, v.sigma2) for n, v in PRIOR.views.items()}, np.zeros(Q))
-    pair = [center_level.center_release(Update(p, PRIOR, 2, 9), names, 0.7, scales, 1.0, Silent()) for p in (far, back)]
+    pair = [policy.noised(Update(p, PRIOR, 2, 9), Silent()) for p in (far, back)]
     assert norm(pair[0].values["update"] - pair[1].values["update"]) == pytest.approx(1.4)
     assert pair[0].events[0].sensitivity == pytest.approx(1.4)
 
@@ -216,9 +218,10 @@ def test_entries_one_scale_away_make_a_vector_of_length_one() -> None:
 
 
 def test_without_noise_the_master_reads_what_the_center_wrote() -> None:
-    scales = center_level.Scales()
-    sent = center_level.center_release(update(3, 0.01), ("A", "B"), 100.0, scales, 1e-30, Silent())
-    part = center_level.center_contribution(sent, PRIOR, ("A", "B"), scales, {"A": 3, "B": 2})
+    policy = pol.CenterPrivacy(1.0, 1e-5, clip=100.0)
+    sent = policy.noised(update(3, 0.01), Silent())
+    sent = replace(sent, public={**sent.public, "std": 1e-30})
+    part = policy.share(sent, PRIOR, ("A", "B"), {"A": 3, "B": 2})
     for name, view in params(3, 0.01).views.items():
         assert part.views[name].d_mu == pytest.approx(view.mu - PRIOR.views[name].mu)
         assert part.views[name].d_W == pytest.approx(view.W - PRIOR.views[name].W)
@@ -231,14 +234,14 @@ def test_without_noise_the_master_reads_what_the_center_wrote() -> None:
 
 def test_the_known_noise_is_taken_off_the_variances() -> None:
     # 400 centers that do not differ at all: what is left of the squares is noise, and must average to zero.
-    scales, C = center_level.Scales(), 400
+    policy, C = pol.CenterPrivacy(2056.0, 1e-5), 400  # noise of a twentieth of the sensitivity
     total = None
     same = Update(
         CenterParams({n: ViewParams(v.mu, v.W, v.sigma2) for n, v in PRIOR.views.items()}, np.zeros(Q)), PRIOR, 2, 9
     )
     for c in range(C):
-        sent = center_level.center_release(same, ("A", "B"), 1.0, scales, 0.05, SeededNoise(7, str(c)))
-        part = center_level.center_contribution(sent, PRIOR, ("A", "B"), scales, {"A": C, "B": C})
+        sent = policy.noised(same, SeededNoise(7, str(c)))
+        part = policy.share(sent, PRIOR, ("A", "B"), {"A": C, "B": C})
         total = part if total is None else total + part
     assert total is not None
     for name, view in total.views.items():
@@ -257,11 +260,11 @@ def test_two_centers_and_two_rounds_never_share_noise() -> None:
         seen = set()
         for center in ("nice", "paris"):
             for round_ in (2, 3):
-                release = policy.release(update(0, round_=round_), SeededNoise(1, center))
+                release = policy.noised(update(0, round_=round_), SeededNoise(1, center))
                 first = next(iter(release.values.values()))
                 seen |= set(np.ravel(first).tolist())
         assert len(seen) == 4 * first.size
-        secret = [policy.release(update(0), SecretNoise()) for _ in range(2)]
+        secret = [policy.noised(update(0), SecretNoise()) for _ in range(2)]
         name = next(iter(secret[0].values))
         assert not np.any(secret[0].values[name] == secret[1].values[name])
 
@@ -270,11 +273,12 @@ def test_a_public_prior_owes_nothing_to_data() -> None:
     prior = public_prior([("A", 4), ("B", 3)], Q, seed=5)
     again = public_prior([("A", 4), ("B", 3)], Q, seed=5)
     assert np.array_equal(prior.views["B"].W, again.views["B"].W)
-    release = pol.PaperPrivacy(first_round="public").release(Update(params(0), prior, 1, 9), SecretNoise())
+    release = pol.PaperPrivacy(first_round="public").noised(Update(params(0), prior, 1, 9), SecretNoise())
     assert len(release.events) == 6
 
 
 def test_none_lets_all_out_and_says_so() -> None:
-    release = pol.NoPrivacy().of("nice").release({"x": np.ones(2)})
+    release = pol.NoPrivacy().of("nice").release(Ledger("nice", "d"), "run", {"x": np.ones(2)})
     assert isinstance(release.events[0], NonPrivate)
+    assert release.values["x"].tolist() == [1.0, 1.0]
     assert release.policy == "none"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from vedute.privacy import release as rel
-from vedute.privacy.events import CENTER, Gaussian, NonPrivate
 from vedute.privacy.fingerprint import Fingerprint, salt_of
+from vedute.privacy.release import CENTER, Gaussian, NonPrivate
 
 
 def test_every_bit_survives_json() -> None:

@@ -9,11 +9,10 @@ from vedute.errors import UserError
 from vedute.model.schema import Layout
 from vedute.model.statistics import from_rows
 from vedute.privacy import second_moments as subject
-from vedute.privacy.accounting import noise_multiplier, spent_epsilon
-from vedute.privacy.events import SUBJECT, NonPrivate
+from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
 from vedute.privacy.policies import subject as recovery
-from vedute.privacy.release import Release
+from vedute.privacy.release import SUBJECT, NonPrivate, Release
 
 LAYOUT = Layout(("A", "B"), (3, 2))
 RANGES = subject.Ranges(LAYOUT, np.array([0.0, -5, 10, 0, 100]), np.array([1.0, 5, 30, 2, 300]))
@@ -132,7 +131,7 @@ def test_no_row_is_longer_than_the_bound_in_whole_numbers() -> None:
 def test_the_release_spends_what_it_was_asked_to() -> None:
     found = subject.SecondMoments(RANGES, subject.make_bound(LAYOUT, None))
     found.add(rows(100, 2))
-    release = subject.subject_release(found, noise_multiplier(3.0, 1e-5), SecretNoise())
+    release = recovery.SubjectPrivacy(3.0, 1e-5).noised(found, SecretNoise())
     assert spent_epsilon(release.events, 1e-5, SUBJECT) == pytest.approx(3.0, rel=1e-6)
     assert spent_epsilon(release.events, 1e-5, SUBJECT) <= 3.0
     assert release.public["subjects"] == 100
@@ -145,7 +144,7 @@ def test_statistics_of_complete_rows_come_back_within_the_noise(n: int) -> None:
     views = rows(n, 3)
     found = subject.SecondMoments(RANGES, subject.make_bound(LAYOUT, 1.0))  # nobody is shrunk
     found.add(views)
-    release = subject.subject_release(found, noise_multiplier(3.0, 1e-5), SeededNoise(1, "nice"))
+    release = recovery.SubjectPrivacy(3.0, 1e-5).noised(found, SeededNoise(1, "nice"))
     got, exact = recovery.to_statistics(release, RANGES), from_rows(LAYOUT, views)
     std = release.public["std"]
     # The mean of a feature is an average of 2 noised sums, each std / sqrt 2, over w n; allow 5 sd.
@@ -197,7 +196,7 @@ def test_a_view_that_nobody_has_is_absent_not_zero() -> None:
     views["B"][:] = np.nan
     found = subject.SecondMoments(RANGES, subject.make_bound(LAYOUT, None))
     found.add({"A": views["A"]})
-    release = subject.subject_release(found, noise_multiplier(3.0, 1e-5), SeededNoise(2, "nice"))
+    release = recovery.SubjectPrivacy(3.0, 1e-5).noised(found, SeededNoise(2, "nice"))
     got = recovery.to_statistics(release, RANGES)
     assert got.mask[0].tolist() == [True, True, True, False, False]
     assert got.factor[:, 3:].tolist() == np.zeros((3, 2)).tolist()

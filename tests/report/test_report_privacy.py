@@ -11,9 +11,8 @@ import pytest
 
 from vedute.errors import UserError
 from vedute.privacy.accounting import Budget, noise_multiplier, spent_epsilon
-from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, NonPrivate
 from vedute.privacy.ledger import Ledger
-from vedute.privacy.release import Release
+from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, NonPrivate, Release
 from vedute.report import privacy
 from vedute.report.reading import Folder, read_folder
 

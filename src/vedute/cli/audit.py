@@ -38,9 +38,8 @@ def command(
     from rich.progress import Progress
 
     from vedute.privacy.audit import plot
-    from vedute.privacy.audit_runs import audit_policy
     from vedute.privacy.mechanisms import SecretNoise
-    from vedute.privacy.requests import make_policy
+    from vedute.privacy.policies import make_policy
 
     table: dict[str, Any] = {"policy": policy, **options}
     if policy == "subject":
@@ -51,9 +50,7 @@ def command(
     noise = SecretNoise()
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("runs", total=trials)
-        verdict = audit_policy(
-            asked, trials, noise, rounds=rounds, progress=lambda done, of: bar.update(task, completed=done)
-        )
+        verdict = asked.audit(trials, noise, rounds, progress=lambda done, of: bar.update(task, completed=done))
     if out is not None:
         plot(verdict.found, str(out))
     if as_json:

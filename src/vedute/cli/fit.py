@@ -86,8 +86,7 @@ def command(
 
 def wanted_policy(study: Study, asked: dict[str, Any]) -> dict[str, Any] | None:
     """The policy as a table: options on the command line before the study's [privacy]; None for exact values."""
-    from vedute.privacy.requests import make_policy
-    from vedute.run.private import described
+    from vedute.privacy.policies import make_policy
 
     own = study.privacy
     options = {name: value for name, value in asked.items() if value is not None and name != "privacy"}
@@ -101,7 +100,7 @@ def wanted_policy(study: Study, asked: dict[str, Any]) -> dict[str, Any] | None:
     table: dict[str, Any] = {"policy": kind, **options}
     if kind == own.policy:
         table = {"policy": kind, "epsilon": own.epsilon, "delta": own.delta, **own.options, **options}
-    return described(make_policy({name: value for name, value in table.items() if value is not None}))
+    return make_policy({name: value for name, value in table.items() if value is not None}).table()
 
 
 @contextmanager

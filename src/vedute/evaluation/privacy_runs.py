@@ -6,7 +6,8 @@ round (scenario G/K); accuracy and sigma~2 by round (scenario IID). Beside its p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,10 +21,10 @@ from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Projection, common_layout, side_by_side
 from vedute.evaluation.metrics import mean_error
 from vedute.evaluation.private import DELTA, FIRST_ROUNDS, MAIN, Trail, Variant
+from vedute.model.parameters import GlobalPrior
 from vedute.model.prediction import Emission
-from vedute.privacy.figures import spreads
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
-from vedute.privacy.policies.paper import ratio
+from vedute.privacy.policies.paper import noise_sd, ratio
 
 N_CENTERS = 3
 TOTAL_DELTA = 1e-5  # at which totals are told
@@ -207,3 +208,13 @@ def run(
     walks = [Walk(name, components, dealing, rounds, *place) for dealing in dealings for place in places(repeats)]
     points = each_part(sweeps, source, out, jobs=jobs, on_fold=on_fold)
     return points, each_part(walks, source, out, jobs=jobs, on_fold=on_fold)
+
+
+def spreads(priors: Sequence[GlobalPrior], view: str) -> dict[str, list[float]]:
+    """The sd of mu, W and sigma2 of a view under the prior after each round, without rounds of a flat prior."""
+    known = [p.views[view] for p in priors if math.isfinite(p.views[view].sigma2_W) and p.views[view].alpha > 0]
+    return {
+        "mu": [math.sqrt(v.sigma2_mu) for v in known],
+        "W": [math.sqrt(v.sigma2_W) for v in known],
+        "sigma2": [noise_sd(v) for v in known],
+    }

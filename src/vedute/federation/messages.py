@@ -21,10 +21,8 @@ from vedute.federation.protocol import STEPS, Answer, Question, Step
 from vedute.model.packing import packed_size
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
-from vedute.privacy.events import from_json as event_from_json
-from vedute.privacy.events import to_json as event_to_json
-from vedute.privacy.release import Release
-from vedute.privacy.update import named
+from vedute.privacy.policies import policy_of
+from vedute.privacy.release import Release, event_from_json, event_to_json
 from vedute.run.model_file import SCALARS, build_settings, describe_settings
 
 META = "vedute"  # the entry that holds everything but the arrays, as JSON
@@ -82,7 +80,7 @@ def decode_answer(data: bytes, question: Question, layout: Layout, policy: str) 
     if about["policy"] != policy:
         raise Refused(f"it was released under the policy {about['policy']!r}, not {policy!r}")
     views = _views(about["views"], layout)
-    _check_arrays(arrays, answer_shapes(question, layout.restrict(views), layout, policy))
+    _check_arrays(arrays, answer_shapes(question, layout.restrict(views), layout))
     release = _release(about, arrays)
     return Answer(question.step, question.run, question.round, views, release)
 
@@ -115,7 +113,7 @@ def question_shapes(question: Question, layout: Layout) -> dict[str, Shape]:
     return found | {name: shape for name, shape in optional.items() if name in question.values}
 
 
-def answer_shapes(question: Question, held: Layout, layout: Layout, policy: str) -> dict[str, Shape]:
+def answer_shapes(question: Question, held: Layout, layout: Layout) -> dict[str, Shape]:
     """The arrays that an answer has, of a center that holds some of the views."""
     q, d = question.settings.n_components, layout.total
     if question.step == "sums":
@@ -124,19 +122,9 @@ def answer_shapes(question: Question, held: Layout, layout: Layout, policy: str)
         return {"squares": (d,)}
     if question.step == "extremes":
         return {"seen": (d,), "low": (d,), "high": (d,)}
-    if question.step == "moments":
-        size = held.total + len(held.names)
-        return {"moments": (size, size)}
     if question.step == "finish":
         return {"mu": (held.total,), "W": (held.total, q), "sigma2": (len(held.names),), "m": (q,)}
-    if policy == "none":
-        return {"contribution": (packed_size(held, q),)}
-    if policy == "center":
-        return {"update": (held.total * (q + 1) + len(held.names),)}
-    found: dict[str, Shape] = {}
-    for name, size in zip(held.names, held.sizes, strict=True):
-        found |= {named("mu", name): (size,), named("W", name): (size, q), named("sigma2", name): ()}
-    return found
+    return policy_of(question.settings.privacy).shapes(held, q)
 
 
 def most_numbers(layout: Layout, q: int | None) -> int:

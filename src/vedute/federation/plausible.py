@@ -17,9 +17,8 @@ from vedute.model.master import ALPHA_CEILING
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewPrior
 from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics
+from vedute.privacy.policies.base import LARGEST, MOST_SUBJECTS
 
-LARGEST = 1e15  # of any mean or loading in scaled units, and of any sum of their squares over subjects
-MOST_SUBJECTS = 1e12
 STRETCH = (0.4, 2.5)  # a change of basis rescales no direction by more: the master's own limits are 1/2 and 2
 UNITS = 1e-4  # least standard deviation of a view in common units; the largest is its inverse
 SAME = 1e-6  # relative: how well numbers that follow from each other must agree

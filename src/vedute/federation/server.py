@@ -23,7 +23,6 @@ from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, Sums, declared, from_vectors, identity, minmax, standard_scaler, view_scaler
 from vedute.data.study import Study
 from vedute.errors import Refused, UserError
-from vedute.federation.claims import check_claims
 from vedute.federation.messages import decode_answer, encode_question
 from vedute.federation.plausible import check_contribution, check_parameters, check_prior, check_sums
 from vedute.federation.protocol import Answer, Question, Step
@@ -31,9 +30,9 @@ from vedute.model.contribution import Contribution
 from vedute.model.packing import unpack
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.schema import Layout
-from vedute.privacy.gate import open_gate
 from vedute.privacy.ledger import Ledger
-from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies import Policy
+from vedute.privacy.policies.subject import recovered
 from vedute.privacy.release import Release
 from vedute.privacy.second_moments import checked_ranges
 from vedute.run import run_folder
@@ -50,7 +49,7 @@ from vedute.run.fitting import Ready, conclude, prepare, run, starting_prior
 from vedute.run.inspection import inspect_sums
 from vedute.run.loop import Progress, advance
 from vedute.run.model_file import prior_arrays
-from vedute.run.private import RUN, check_private, plug_in, policy_of, private_start, recovered
+from vedute.run.private import RUN, folded_again, plug_in, policy_of
 from vedute.run.run_folder import Run
 from vedute.run.settings import Settings
 
@@ -142,7 +141,8 @@ class Listener:
                 answer = decode_answer(replies[center], question, layout, policy)
                 self._same_views(center, answer)
                 self.judge(question, answer)
-                check_claims(policy_of(self.job.settings).of(center), self.job.settings.rounds, answer, layout)
+                own = policy_of(self.job.settings).of(center)
+                own.check_claims(answer.release, layout.restrict(answer.views), self.job.settings.rounds)
                 found[center] = answer
             except Refused as reason:
                 self.bar(center, str(reason))
@@ -208,21 +208,19 @@ def _sensible(answer: Answer, layout: Layout, q: int) -> None:
 def conduct(job: Job, ask: Ask, tell: Callable[[str], None], on_round: Callable[[Progress], None]) -> Run:
     """The whole run, from wherever it stands; the finished run folder is ``job.folder``."""
     policy = policy_of(job.settings)
-    check_private(policy, job.settings, len(job.centers))
+    policy.check(job.settings, len(job.centers))
     listener = Listener(job, ask, tell)
     with run_folder.opened(job.folder), threadpool_limits(1, user_api="blas"):
         if run_folder.stage(job.folder) is run_folder.Stage.FINISHED:
             return run_folder.load_run(job.folder)
         if run_folder.stage(job.folder) is run_folder.Stage.NEW:
             run_folder.begin(job.folder, job.study.text, job.settings)
-        if isinstance(policy, SubjectPrivacy):
+        if policy.once:
             return _once(listener, policy, on_round)
         return _rounds(listener, policy, on_round)
 
 
-def _rounds(
-    listener: Listener, policy: NoPrivacy | CenterPrivacy | PaperPrivacy, on_round: Callable[[Progress], None]
-) -> Run:
+def _rounds(listener: Listener, policy: Policy, on_round: Callable[[Progress], None]) -> Run:
     job = listener.job
     checkpoint = job.folder / run_folder.CHECKPOINT
     scaler = _agree_on_scaling(listener, policy)
@@ -247,7 +245,7 @@ def _sound_step(
     job: Job,
     progress: Progress,
     answers: dict[str, Answer],
-    policy: NoPrivacy | CenterPrivacy | PaperPrivacy,
+    policy: Policy,
     listener: Listener,
     began: float,
 ) -> tuple[Progress, dict[str, Answer]]:
@@ -285,11 +283,11 @@ def _step(
     job: Job,
     progress: Progress,
     answers: Mapping[str, Answer],
-    policy: NoPrivacy | CenterPrivacy | PaperPrivacy,
+    policy: Policy,
     listener: Listener,
     began: float,
 ) -> Progress:
-    if not isinstance(policy, NoPrivacy):
+    if not policy.exact:
         releases = {center: answer.release for center, answer in answers.items()}
         return plug_in(progress, releases, listener.held, policy, began, listener.travelled)
     shared: dict[str, Contribution] = {}
@@ -299,9 +297,9 @@ def _step(
     return advance(progress, shared, job.settings.master_rule(), job.settings.tol, began, listener.travelled)
 
 
-def _start(job: Job, policy: NoPrivacy | CenterPrivacy | PaperPrivacy) -> GlobalPrior:
+def _start(job: Job, policy: Policy) -> GlobalPrior:
     start = starting_prior(job.layout, job.settings)
-    return start if isinstance(policy, NoPrivacy) else private_start(job.layout, start, job.settings, policy)
+    return policy.start(job.layout, start, job.settings.n_components, job.settings.seed)
 
 
 def _prior_values(progress: Progress, layout: Layout, scaler: Scaler | None) -> dict[str, Array]:
@@ -313,11 +311,11 @@ def _prior_values(progress: Progress, layout: Layout, scaler: Scaler | None) -> 
     return values
 
 
-def _agree_on_scaling(listener: Listener, policy: AnyPolicy) -> Scaler | None:
+def _agree_on_scaling(listener: Listener, policy: Policy) -> Scaler | None:
     """The common scaling, from sums of all centers; None where each center knows its own without asking."""
     job = listener.job
     scaling = job.settings.scaling
-    if scaling is None or scaling in ("declared", "center-minmax") or not isinstance(policy, NoPrivacy):
+    if scaling is None or scaling in ("declared", "center-minmax") or not policy.exact:
         return None
     checkpoint = job.folder / run_folder.CHECKPOINT
     if (kept := latest(checkpoint, "scaling")) is not None:
@@ -355,9 +353,7 @@ def _moments(listener: Listener, scaling: str) -> Scaler:
     return (view_scaler if scaling == "shared-view" else standard_scaler)(job.layout, total, squares)
 
 
-def _conclude(
-    listener: Listener, policy: AnyPolicy, progress: Progress, scaler: Scaler | None, ledgers: _Ledgers
-) -> Run:
+def _conclude(listener: Listener, policy: Policy, progress: Progress, scaler: Scaler | None, ledgers: _Ledgers) -> Run:
     """Tell the centers the last prior, take their parameters where the policy lets them out, write the run folder."""
     job = listener.job
     last = progress.history[-1].centers
@@ -370,14 +366,14 @@ def _conclude(
     return finished
 
 
-def _model(job: Job, policy: AnyPolicy, progress: Progress, scaler: Scaler | None) -> Model:
+def _model(job: Job, policy: Policy, progress: Progress, scaler: Scaler | None) -> Model:
     names = progress.history[-1].centers
     if job.settings.scaling == "declared":
         scaler = declared(job.layout, named_ranges(job.study.ranges, job.layout, job.columns))
     elif job.settings.scaling is None:
         scaler = identity(job.layout)
     scalers = {} if scaler is None else dict.fromkeys(names, scaler)  # each center's own min-max stays at home
-    if not isinstance(policy, NoPrivacy):
+    if not policy.exact:
         return Model(job.layout, job.columns, progress.prior, {}, scalers, job.settings)
     return conclude(Ready(job.layout, (), scalers, progress.prior), progress, job.settings, job.columns)
 
@@ -393,7 +389,7 @@ def _parameters(job: Job, answer: Answer) -> CenterParams:
     return params
 
 
-def _once(listener: Listener, policy: SubjectPrivacy, on_round: Callable[[Progress], None]) -> Run:
+def _once(listener: Listener, policy: Policy, on_round: Callable[[Progress], None]) -> Run:
     """The policy ``subject``: one release of every center, and the fit is the server's alone."""
     job = listener.job
     answers = listener.hear("moments")
@@ -402,8 +398,8 @@ def _once(listener: Listener, policy: SubjectPrivacy, on_round: Callable[[Progre
         center: checked_ranges(job.layout.restrict(answer.views), job.columns, bounds)
         for center, answer in answers.items()
     }
-    read, _ = recovered({name: answers[name].release for name in sorted(answers)}, public, job.layout)
-    ready = prepare(job.layout, read, job.settings, bounds or None)
+    found = recovered({name: answers[name].release for name in sorted(answers)}, public, job.layout)
+    ready = prepare(job.layout, folded_again(found), job.settings, bounds or None)
     progress = run(ready, job.settings, on_round=on_round)
     model = conclude(ready, progress, job.settings, job.columns)
     ledgers = _Ledgers(job, policy)
@@ -420,7 +416,7 @@ def _once(listener: Listener, policy: SubjectPrivacy, on_round: Callable[[Progre
 class _Ledgers:
     """What the server saw leave each center, as copies beside the model; the centers' own ledgers stay at home."""
 
-    def __init__(self, job: Job, policy: AnyPolicy) -> None:
+    def __init__(self, job: Job, policy: Policy) -> None:
         self.job, self.policy = job, policy
         self._books: dict[str, Ledger] = {}
 
@@ -432,8 +428,8 @@ class _Ledgers:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._books[center] = Ledger(center, self.job.run, path)
             book = self._books[center]
-            if isinstance(self.policy, NoPrivacy):
-                open_gate(self.policy, book, RUN)
+            if self.policy.exact:
+                self.policy.release(book, RUN, {})
             else:
                 key = f"{RUN}, round {round_}" if round_ else "second moments"
                 book.release(key, self.job.run, _already(answer.release), None, self.policy.relation)

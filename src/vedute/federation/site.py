@@ -30,13 +30,11 @@ from vedute.model.local_step import State
 from vedute.model.packing import pack
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.statistics import Accumulator
-from vedute.privacy.events import NonPrivate
-from vedute.privacy.gate import open_gate, release_round, release_rows
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import noise_source
-from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies import Policy, SubjectPrivacy, accept
+from vedute.privacy.policies.none import EXACT
 from vedute.privacy.release import Release, digest
-from vedute.privacy.requests import accept, check_scaling
 from vedute.privacy.second_moments import SecondMoments, checked_ranges, make_bound
 from vedute.privacy.update import Update
 from vedute.run import run_folder
@@ -54,15 +52,7 @@ from vedute.run.settings import Settings
 STATE = ("mu", "W", "sigma2", "m", "cov")
 MOST_CENTERS = 10_000  # with a number of iterations of their own
 MOST_ITERATIONS = 10_000  # of a local step: beyond that a question only keeps the center busy
-ALLOWED = {
-    "none": ("round", "finish"),
-    "subject": ("moments", "finish"),
-    "center": ("round", "finish"),
-    "paper": ("round", "finish"),
-}
-SUMS = {"shared-standard": ("sums", "squares"), "shared-view": ("sums", "squares"), "shared-minmax": ("extremes",)}
 TIMED = ("round", "finish")  # those that name a round
-EXACT = NonPrivate("policy none: exact values")
 
 
 class Site:
@@ -95,7 +85,7 @@ class Site:
         answer = self.answer(decode_question(data, self.layout))
         return None if answer is None else encode_answer(answer)
 
-    def _judge(self, question: Question) -> AnyPolicy:
+    def _judge(self, question: Question) -> Policy:
         """The policy to answer under; refuses what the center did not agree to."""
         settings, limits = question.settings, self.study.federation
         if question.study != self.agreed:
@@ -113,20 +103,15 @@ class Site:
                 raise Refused(f"{settings.n_components} components, where the study has {self.study.components}")
             asked = policy_of(settings)
             policy = accept(own_policy(self.study), asked, self.name)
-            check_scaling(policy, settings.scaling)
+            policy.check_scaling(settings.scaling)
         except UserError as error:
             raise Refused(str(error)) from None
-        if question.step not in self._steps(policy, settings):
+        if question.step not in policy.steps(settings.scaling):
             raise Refused(f"the step {question.step!r} under the policy {policy.name!r} and this scaling")
         if (question.step in TIMED) != (question.round > 0):
             raise Refused(f"round {question.round} of the step {question.step!r}")
         self._same_run(question)
         return policy
-
-    def _steps(self, policy: AnyPolicy, settings: Settings) -> tuple[str, ...]:
-        """What this center can be asked."""
-        agreeing = SUMS.get(str(settings.scaling), ()) if policy.name == "none" else ()
-        return (*ALLOWED[policy.name], *agreeing)
 
     def _same_run(self, question: Question) -> None:
         """A run keeps its settings: the first question writes them down."""
@@ -157,16 +142,17 @@ class Site:
     def _folder(self, question: Question) -> Path:
         return self.home / "runs" / question.run
 
-    def _release(self, question: Question, policy: AnyPolicy) -> tuple[Release | None, tuple[str, ...]]:
+    def _release(self, question: Question, policy: Policy) -> tuple[Release | None, tuple[str, ...]]:
         if question.step == "finish":
             return self._finish(question, policy)
         if isinstance(policy, SubjectPrivacy):
             moments, ledger = self._read_moments(policy)
-            return release_rows(policy, ledger, moments, noise_source(None, self.name)), moments.ranges.layout.names
+            noise = noise_source(None, self.name)
+            return policy.release(ledger, RUN, moments, noise), moments.ranges.layout.names
         read, ledger = self._read(question.settings)
         views = read.statistics.layout.names
-        if isinstance(policy, NoPrivacy):
-            open_gate(policy, ledger, f"run {question.run}")
+        if policy.exact:
+            policy.release(ledger, f"run {question.run}", {})
         if question.step == "round":
             return self._round(question, policy, read, ledger), views
         return Release(self._sums(question, read), (EXACT,), policy.name), views
@@ -185,22 +171,20 @@ class Site:
             low[whole], high[whole] = np.where(there, read.low[columns], 0.0), np.where(there, read.high[columns], 0.0)
         return {"seen": seen, "low": low, "high": high}
 
-    def _round(
-        self, question: Question, policy: NoPrivacy | CenterPrivacy | PaperPrivacy, read: Folded, ledger: Ledger
-    ) -> Release:
+    def _round(self, question: Question, policy: Policy, read: Folded, ledger: Ledger) -> Release:
         prior = self._prior(question)
         basis = question.values.get("basis")
         center, _ = self._ready(question, read)
         self._same_question(question)
         center.state = self._state(question, question.round - 1)
-        if isinstance(policy, NoPrivacy):
+        if policy.exact:
             plan = question.settings.plan()
             (shared,) = run_round([center], prior, plan, question.round, basis if center.state is not None else None)
             self._keep(question, center)
             return Release({"contribution": pack(shared, center.statistics.layout)}, (EXACT,), policy.name)
         params = self._hidden_step(question, center, prior)
         update = Update(params, prior, question.round, question.settings.rounds)
-        return release_round(policy, ledger, RUN, update, noise_source(None, self.name))
+        return policy.release(ledger, RUN, update, noise_source(None, self.name))
 
     def _hidden_step(self, question: Question, center: Center, prior: GlobalPrior) -> CenterParams:
         """The local step of a policy that hides whether it broke down: then the center says what the prior says."""
@@ -291,9 +275,9 @@ class Site:
         kind, about = f"state{question.round % 2}", {"round": question.round, "question": _digest(question)}
         write_named(self._folder(question) / run_folder.CHECKPOINT, kind, question.round, arrays, about)
 
-    def _finish(self, question: Question, policy: AnyPolicy) -> tuple[Release | None, tuple[str, ...]]:
+    def _finish(self, question: Question, policy: Policy) -> tuple[Release | None, tuple[str, ...]]:
         """Write the model into the center's own run folder; without a policy, tell the center's parameters."""
-        if not isinstance(policy, NoPrivacy):
+        if not policy.exact:
             self._finish_silently(question, policy)
             return None, ()
         folder = self._folder(question)
@@ -313,7 +297,7 @@ class Site:
         }
         return Release(values, (EXACT,), policy.name), tuple(own.views)
 
-    def _finish_silently(self, question: Question, policy: AnyPolicy) -> None:
+    def _finish_silently(self, question: Question, policy: Policy) -> None:
         """The same where a policy hides the rows: nothing that happens here may show outside, not even a failure."""
         folder = self._folder(question) / "model"
         try:
@@ -323,7 +307,7 @@ class Site:
         except Exception as error:
             self.note(f"the model of run {question.run} could not be written: {type(error).__name__}: {error}")
 
-    def _conclude(self, question: Question, policy: AnyPolicy, folder: Path) -> None:
+    def _conclude(self, question: Question, policy: Policy, folder: Path) -> None:
         settings, prior = question.settings, self._prior(question)
         if isinstance(policy, SubjectPrivacy):
             moments, ledger = self._read_moments(policy)
@@ -345,11 +329,9 @@ class Site:
             if (kept := latest(folder.parent / run_folder.CHECKPOINT, kind)) is not None:
                 kept.unlink()
 
-    def _model(
-        self, question: Question, prior: GlobalPrior, center: Center, scaler: Scaler, policy: AnyPolicy
-    ) -> Model:
+    def _model(self, question: Question, prior: GlobalPrior, center: Center, scaler: Scaler, policy: Policy) -> Model:
         settings = question.settings
-        if not isinstance(policy, NoPrivacy):
+        if not policy.exact:
             return Model(self.layout, self.columns, prior, {}, {self.name: scaler}, settings)
         there = (center,) if center.state is not None else ()
         ready = Ready(self.layout, there, {self.name: scaler}, prior)

@@ -13,7 +13,7 @@ A lower bound above a claim refutes it. One below it proves nothing: a better at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,6 +114,36 @@ def refuted(found: Audit, claim: Claim) -> str | None:
     if claim.mu is not None and found.mu > claim.mu:
         return f"claimed mu = {claim.mu:.4g}, but mu >= {found.mu:.4g} with confidence {found.confidence:g}"
     return None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An audit beside what is claimed: ``against`` says, claim by claim, why it cannot be true (None: it may be)."""
+
+    found: Audit
+    against: Mapping[str, str | None]
+
+    @property
+    def refuted(self) -> bool:
+        """True when any claim was refuted."""
+        return any(self.against.values())
+
+
+def judged(
+    run: Mechanism,
+    trials: int,
+    claims: Mapping[str, Claim],
+    *,
+    score: Score | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Audit whole runs, and hold what they show against claims at the same delta.
+
+    The attacker sees all that one center releases over a whole run and knows all but which of two neighbours it is.
+    """
+    delta = next(iter(claims.values())).delta
+    found = audit(run, trials, delta, score=score, progress=progress)
+    return Verdict(found, {name: refuted(found, claim) for name, claim in claims.items()})
 
 
 def plot(found: Audit, path: str) -> None:

@@ -21,8 +21,7 @@ from urllib.parse import quote
 from vedute.errors import DataWarning, UserError
 from vedute.privacy import hash_chain
 from vedute.privacy.accounting import Budget, cost, protected, spent_epsilon
-from vedute.privacy.events import Event, NonPrivate, leaves
-from vedute.privacy.release import Release, from_json, to_json
+from vedute.privacy.release import Event, NonPrivate, Release, from_json, leaves, to_json
 
 VERSION = 1
 

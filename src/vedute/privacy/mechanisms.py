@@ -18,7 +18,7 @@ import numpy as np
 
 from vedute.errors import BreakdownError, UserError
 from vedute.model.parameters import Array
-from vedute.privacy.events import Gaussian, Laplace
+from vedute.privacy.release import Gaussian, Laplace
 
 GRID_BITS = 40
 ROOM = 2.0**-30  # noise is enlarged by this share, to pay for the rounding of values to the grid

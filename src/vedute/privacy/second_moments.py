@@ -1,4 +1,4 @@
-"""Subject-level privacy: one noised matrix of second moments, from which everything else is computed for free.
+"""The second moments of the rows of a center, so measured that one subject moves them by a known length at most.
 
 A subject becomes a vector u of bounded length: its observed cells in units of the declared ranges, about their
 middle, shrunk to length B at most; then one entry ``w = B / (2 sqrt K)`` for each of the K views it has. A
@@ -23,9 +23,6 @@ from numpy.typing import NDArray
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
-from vedute.privacy.events import SUBJECT
-from vedute.privacy.mechanisms import Noise, add_gaussian_symmetric
-from vedute.privacy.release import Release
 
 UNIT = 4096.0  # one range is this many steps; rounding to a step is far below any noise
 EXACT = 2.0**53  # whole numbers below this are exact in float64
@@ -149,14 +146,6 @@ def shrink(steps: Array, length: int) -> tuple[Array, int]:
         size = (steps**2).sum(axis=1)
         long = np.flatnonzero(size > length**2)
     return steps, shrunk
-
-
-def subject_release(moments: SecondMoments, multiplier: float, noise: Noise) -> Release:
-    """The matrix with noise of ``multiplier`` times its sensitivity: the only look at the data that is needed."""
-    bound = moments.bound
-    noised, event = add_gaussian_symmetric(moments.matrix(), bound.sensitivity, multiplier, SUBJECT, noise)
-    public = {"subjects": moments.rows, "length": bound.length, "weight": bound.weight, "std": event.std}
-    return Release({"moments": noised}, (event,), "subject", public)
 
 
 def checked_ranges(layout: Layout, columns: Mapping[str, tuple[str, ...]], ranges: Mapping[str, Array]) -> Ranges:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vedute.privacy.accounting import paper_claim, spent_epsilon
-from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, from_json, leaves
 from vedute.privacy.hash_chain import Record
+from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, event_from_json, leaves
 from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import Folder
 
@@ -50,7 +50,7 @@ def spent(center: str, records: Sequence[Record]) -> Spent:
 
 def events(records: Sequence[Record]) -> tuple[Event, ...]:
     """All that some lines of a ledger paid for."""
-    return tuple(from_json(event) for record in records for event in record["release"]["events"])
+    return tuple(event_from_json(event) for record in records for event in record["release"]["events"])
 
 
 @dataclass(frozen=True)

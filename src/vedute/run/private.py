@@ -8,40 +8,29 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from functools import reduce
-from operator import add
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from vedute.data.scaling import Ranges as Bounds
 from vedute.data.study import Folding, Study
-from vedute.errors import BreakdownError, DataWarning, UserError
-from vedute.model.contribution import Contribution
+from vedute.errors import BreakdownError, UserError
 from vedute.model.master import change
-from vedute.model.parameters import Array, GlobalPrior
+from vedute.model.parameters import Array
 from vedute.model.schema import Layout
-from vedute.model.statistics import Accumulator, Statistics
-from vedute.privacy.dimension import NoisedCovariance, misfit
+from vedute.model.statistics import Accumulator
 from vedute.privacy.fingerprint import Fingerprint, salt_of
-from vedute.privacy.gate import open_gate, release_round, release_rows
 from vedute.privacy.ledger import Ledger, open_ledger
-from vedute.privacy.mechanisms import noise_source
-from vedute.privacy.policies import AnyPolicy, CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.privacy.policies.center import center_contribution
-from vedute.privacy.policies.paper import paper_contribution
-from vedute.privacy.policies.subject import to_statistics
+from vedute.privacy.policies import NoPrivacy, Policy, SubjectPrivacy
+from vedute.privacy.policies import policy_of as described_policy
+from vedute.privacy.policies.subject import NoisedCovariance, Recovered, misfit, recovered
 from vedute.privacy.release import Release
-from vedute.privacy.requests import check_scaling, make_policy, warn_about
-from vedute.privacy.second_moments import Ranges as PublicRanges
 from vedute.privacy.second_moments import SecondMoments, Told, checked_ranges, make_bound
-from vedute.privacy.update import Update, plug_in_step, public_prior
+from vedute.privacy.update import Update
 from vedute.run.center import Plan, run_round
 from vedute.run.fitted_model import Model
 from vedute.run.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes, prepare, run
@@ -50,40 +39,12 @@ from vedute.run.loop import Progress, Record, grouped, nbytes
 from vedute.run.settings import Settings
 
 F = TypeVar("F", bound=Folding)
-HIDDEN = "cannot be told from noise at this budget (too few subjects for so many features)"
 RUN = "fit"  # names the rounds of a fit in the ledger; questions tell different fits apart
 
 
-def described(policy: AnyPolicy) -> dict[str, Any]:
-    """A policy as the table ``[privacy]`` of a study has it; what :func:`vedute.privacy.requests.make_policy` reads."""
-    found: dict[str, Any] = {"policy": policy.name}
-    for part in fields(policy):
-        value = getattr(policy, part.name)
-        if part.name == "scales":
-            value = {scale.name: getattr(value, scale.name) for scale in fields(value)}
-        found[part.name] = dict(value) if isinstance(value, Mapping) else value
-    return found
-
-
-def policy_of(settings: Settings) -> AnyPolicy:
+def policy_of(settings: Settings) -> Policy:
     """The policy that the settings describe."""
-    if settings.privacy is None:
-        return NoPrivacy()
-    table = {name: value for name, value in settings.privacy.items() if value is not None}
-    seed = table.pop("seed", None)
-    policy = make_policy(table)
-    return policy if seed is None or isinstance(policy, NoPrivacy) else replace(policy, seed=seed)
-
-
-def check_private(policy: AnyPolicy, settings: Settings, centers: int) -> None:
-    """What can be known of a private run before it begins: refuse what cannot be, warn of what is of no use."""
-    check_scaling(policy, settings.scaling)
-    if isinstance(policy, PaperPrivacy):
-        if not settings.paper:
-            raise UserError("the policy 'paper' is Algorithm 2 to the letter: it needs preset='paper'")
-        policy.check_rho(centers)
-    if isinstance(policy, CenterPrivacy | PaperPrivacy):
-        warn_about(policy, 0, centers, settings.rounds)
+    return described_policy(settings.privacy)
 
 
 class Reader(Generic[F]):
@@ -182,10 +143,9 @@ def fit_privately(
 ) -> Outcome:
     """Fit under the policy of the settings."""
     policy = policy_of(settings)
-    check_private(policy, settings, len(rows.held))
+    policy.check(settings, len(rows.held))
     if isinstance(policy, SubjectPrivacy):
         return _fit_subject(read_subjects(policy, rows, ranges, ledgers), rows, settings, ranges, on_round)
-    assert not isinstance(policy, NoPrivacy)
 
     def make(center: str) -> Reader[Accumulator]:
         layout = rows.layout.restrict(rows.held[center])
@@ -222,29 +182,17 @@ def read_subjects(policy: SubjectPrivacy, rows: Rows, ranges: Bounds | None, led
     books, told, releases = {}, {}, {}
     for center, reader in rows.feed(make).items():
         moments, mine = reader.sink, policy.of(center)
-        warn_about(mine, moments.rows, len(own), rounds=1)
+        mine.check_subjects(moments.rows)
         books[center] = ledgers.open(center, reader.print.name())
-        releases[center] = release_rows(mine, books[center], moments, noise_source(policy.seed, center))
+        releases[center] = mine.release(books[center], RUN, moments)
         told[center] = moments.told()
-    return Noised(*recovered(releases, public, rows.layout), books, told)
+    found = recovered(releases, public, rows.layout)
+    return Noised(folded_again(found), tuple(part.covariance for part in found.values()), books, told)
 
 
-def recovered(
-    releases: Mapping[str, Release], public: Mapping[str, PublicRanges], layout: Layout
-) -> tuple[dict[str, Folded], tuple[NoisedCovariance, ...]]:
-    """Statistics of every center that its noise does not hide, and covariances, from what the centers released."""
-    read, covariances = {}, []
-    for center, release in releases.items():
-        statistics = to_statistics(release, public[center])
-        if statistics.mask.any():
-            read[center] = _noised(statistics, public[center])
-            covariances.append(NoisedCovariance.of(statistics, public[center], float(release.public["std"])))
-        else:
-            warnings.warn(f"center {center!r} {HIDDEN}; it takes no part", DataWarning, stacklevel=4)
-    seen = {view for part in read.values() for view in part.statistics.layout.names}
-    if hidden := [view for view in layout.names if view not in seen]:
-        raise UserError(f"view {hidden[0]!r} {HIDDEN}; raise epsilon, or leave the view out of the study")
-    return read, tuple(covariances)
+def folded_again(found: Mapping[str, Recovered]) -> dict[str, Folded]:
+    """What was recovered of each center, as rows that were read would stand there."""
+    return {center: Folded(part.statistics, part.low, part.high) for center, part in found.items()}
 
 
 def _fit_subject(
@@ -270,7 +218,7 @@ def choose_privately(
             f"under the policy {policy.name!r} every fit is paid for, and WAIC looks at the rows: "
             "fix the number of components beforehand, or use the policy 'subject'"
         )
-    check_scaling(policy, settings.scaling)
+    policy.check_scaling(settings.scaling)
     for q in components:
         check_components(rows.layout, replace(settings, n_components=q))
     noised = read_subjects(policy, rows, ranges, ledgers)
@@ -279,19 +227,12 @@ def choose_privately(
     return misfits, _fit_subject(noised, rows, replace(settings, n_components=best), ranges, None)
 
 
-def _noised(statistics: Statistics, ranges: PublicRanges) -> Folded:
-    held = statistics.held()
-    parts = [ranges.layout.slices[name] for name in held.layout.names]
-    low, high = (np.concatenate([ends[part] for part in parts]) for ends in (ranges.low, ranges.high))
-    return Folded(held, low, high)
-
-
 def note_exact_values(rows: Rows, ledgers: Ledgers) -> dict[str, Ledger]:
     """Without a policy the ledgers say that exact values left."""
     readers = rows.feed(lambda center: Reader(Nothing(), ledgers.salt(center)))
     books = {center: ledgers.open(center, reader.print.name()) for center, reader in readers.items()}
     for ledger in books.values():
-        open_gate(NoPrivacy(), ledger, RUN)
+        NoPrivacy().release(ledger, RUN, {})
     return books
 
 
@@ -305,7 +246,7 @@ class Nothing:
 def private_rounds(
     ready: Ready,
     settings: Settings,
-    policy: CenterPrivacy | PaperPrivacy,
+    policy: Policy,
     books: Mapping[str, Ledger],
     on_round: Callable[[Progress], None] | None = None,
 ) -> Progress:
@@ -317,18 +258,20 @@ def private_rounds(
     held = {center.name: center.statistics.layout.names for center in ready.centers}
     plan = private_plan(settings)
     work = grouped(ready.centers, plan)
-    progress = Progress(private_start(ready.layout, ready.start, settings, policy))
+    progress = Progress(policy.start(ready.layout, ready.start, settings.n_components, settings.seed))
     for r in range(1, settings.rounds + 1):
         began = perf_counter()
         releases = {}
-        with _explained(policy, len(held), r):
+        try:
             for group in work:
                 run_round(group.centers, progress.prior, plan, r, bunch=group.bunch)
-        for center in ready.centers:
-            noise = noise_source(policy.seed, center.name)
-            with _explained(policy, len(held), r):
+            for center in ready.centers:
                 update = Update(center.parameters(), progress.prior, r, settings.rounds)
-                releases[center.name] = release_round(policy.of(center.name), books[center.name], RUN, update, noise)
+                releases[center.name] = policy.of(center.name).release(books[center.name], RUN, update)
+        except BreakdownError as error:
+            if (foretold := policy.foretold(error, len(held), r)) is error:
+                raise
+            raise foretold from error
         up = sum(nbytes(release.values) for release in releases.values())
         progress = plug_in(progress, releases, held, policy, began, (up, nbytes(progress.prior) * len(held)))
         if on_round is not None:
@@ -342,54 +285,17 @@ def private_plan(settings: Settings) -> Plan:
     return replace(plan, rule=replace(plan.rule, spread=False))
 
 
-def private_start(
-    layout: Layout, start: GlobalPrior, settings: Settings, policy: CenterPrivacy | PaperPrivacy
-) -> GlobalPrior:
-    """The prior of round 1: one that owes nothing to data, but for the paper's raw first round."""
-    if isinstance(policy, PaperPrivacy) and policy.first_round == "raw":
-        return start
-    return public_prior(zip(layout.names, layout.sizes, strict=True), settings.n_components, settings.seed)
-
-
 def plug_in(
     progress: Progress,
     releases: Mapping[str, Release],
     held: Mapping[str, tuple[str, ...]],
-    policy: CenterPrivacy | PaperPrivacy,
+    policy: Policy,
     began: float,
     travels: tuple[int, int],
 ) -> Progress:
     """The master's half of a round of Algorithm 2, from what the centers released."""
     names = sorted(releases)
-    holders = {view: sum(view in held[name] for name in names) for view in progress.prior.views}
-    shares = [_share(policy, releases[name], progress.prior, held[name], holders) for name in names]
-    prior = plug_in_step(progress.prior, reduce(add, shares))
+    prior = policy.step(progress.prior, releases, held)
     round_, moved = len(progress.history) + 1, change(progress.prior, prior)
     record = Record(round_, moved, perf_counter() - began, *travels, tuple(names), prior.spreads)
     return Progress(prior, (*progress.history, record))
-
-
-@contextmanager
-def _explained(policy: CenterPrivacy | PaperPrivacy, centers: int, round_: int) -> Iterator[None]:
-    """A breakdown that rho foretold is not the fault of a center."""
-    try:
-        yield
-    except BreakdownError as error:
-        if not isinstance(policy, PaperPrivacy) or policy.check_rho(centers) < 1.0:
-            raise
-        raise BreakdownError(
-            f"the paper's algorithm diverged: its numbers are too large to go on after round {round_ - 1}, as "
-            f"rho = {policy.check_rho(centers):.3g} foretold. Take clip < {policy.clip / policy.check_rho(centers):.3g}"
-        ) from error
-
-
-def _share(
-    policy: CenterPrivacy | PaperPrivacy,
-    release: Release,
-    prior: GlobalPrior,
-    held: tuple[str, ...],
-    holders: Mapping[str, int],
-) -> Contribution:
-    if isinstance(policy, PaperPrivacy):
-        return paper_contribution(release, prior, holders)
-    return center_contribution(release, prior, held, policy.scales, holders)

@@ -15,8 +15,7 @@ from vedute.federation.nvflare.executor import SiteExecutor
 from vedute.federation.nvflare.names import ANSWER, QUESTION, TASK
 from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
 from vedute.federation.protocol import Answer
-from vedute.privacy.events import NonPrivate
-from vedute.privacy.release import Release
+from vedute.privacy.release import NonPrivate, Release
 
 CANARY = "Ada Canary, born 1815"
 

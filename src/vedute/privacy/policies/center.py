@@ -9,17 +9,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from vedute.errors import UserError
 from vedute.model.contribution import Contribution
-from vedute.model.parameters import Array, GlobalPrior
-from vedute.privacy.events import CENTER
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
+from vedute.model.schema import Layout
+from vedute.privacy.accounting import gaussian_mu, noise_multiplier
+from vedute.privacy.audit import Claim, Mechanism, Progress, Verdict, judged
 from vedute.privacy.mechanisms import Noise, add_gaussian, clip
-from vedute.privacy.release import Release
-from vedute.privacy.update import NoiseVariance, Update, contribution, view_contribution
+from vedute.privacy.policies.base import (
+    Budgets,
+    Policy,
+    RoundPolicy,
+    Settings,
+    Shape,
+    at_most,
+    check_budgets,
+    check_positive,
+    require,
+    require_gaussian,
+    warn,
+)
+from vedute.privacy.release import CENTER, Release
+from vedute.privacy.update import NoiseVariance, Update, contribution, public_prior, view_contribution
+
+FARTHEST = 40.0  # standard deviations: noise never lies beyond
+LEAVES = (
+    "What leaves this hospital, under the policy 'center': in each of {rounds}, one clipped vector of parameter "
+    "changes with noise. The guarantee for the hospital as a whole, over all rounds, is eps = {epsilon:g}, "
+    "delta = {delta:g}, if all its data are replaced by others."
+)
 
 
 @dataclass(frozen=True)
@@ -72,38 +95,110 @@ def encode(update: Update, names: tuple[str, ...], scales: Scales) -> Array:
     return np.concatenate(parts)
 
 
-def center_release(
-    update: Update, names: tuple[str, ...], bound: float, scales: Scales, multiplier: float, noise: Noise
-) -> Release:
-    """The clipped and noised vector of one round; two centers' vectors differ by at most twice the bound."""
-    vector = clip(encode(update, names, scales), bound)
-    noise = noise.at(f"round {update.round}")
-    noised, event = add_gaussian(vector, 2.0 * bound, multiplier, CENTER, noise)
-    return Release({"update": noised}, (event,), "center", {"round": update.round, "std": event.std})
+@dataclass(frozen=True)
+class CenterPrivacy(RoundPolicy):
+    """One clipped and noised vector a round hides each center as a whole.
 
+    ``epsilon`` and ``delta`` bound all rounds together, if the data of one center are replaced by any others.
+    ``clip`` bounds the length of an update, where 1 means that entries differ from the prior by about ``scales``.
+    """
 
-def center_contribution(
-    release: Release, prior: GlobalPrior, names: tuple[str, ...], scales: Scales, centers: Mapping[str, int]
-) -> Contribution:
-    """What the master adds: the noised parameters, with the known variance of the noise taken off the squares."""
-    vector, std = np.asarray(release.values["update"]), float(release.public["std"])
-    found: dict[str, dict[str, Array]] = {name: {} for name in names}
-    variance: dict[str, dict[str, float]] = {name: {} for name in names}
-    for block in blocks(prior, names, scales):
-        found[block.view][block.what] = vector[block.part].reshape(block.shape) * block.factor
-        variance[block.view][block.what] = (std * block.factor) ** 2
-    views = {
-        name: view_contribution(
-            prior.views[name].mu + found[name]["mu"],
-            prior.views[name].W + found[name]["W"],
-            math.log(prior.views[name].sigma2) + float(found[name]["log_sigma2"]),
-            prior.views[name],
-            NoiseVariance(**variance[name]),
-            centers[name],
-        )
-        for name in names
-    }
-    return contribution(views, prior.q)
+    epsilon: float
+    delta: float
+    clip: float = 1.0
+    scales: Scales = field(default_factory=Scales)
+    budgets: Budgets = field(default_factory=dict)
+    seed: int | None = None
+
+    name: ClassVar[str] = "center"
+    relation: ClassVar[str] = CENTER
+    scalings: ClassVar[tuple[str | None, ...]] = ("declared", None)
+
+    def __post_init__(self) -> None:
+        check_budgets(self.epsilon, self.delta, self.budgets)
+        check_positive("clip", self.clip)
+        for scale in fields(self.scales):
+            check_positive(f"scales.{scale.name}", getattr(self.scales, scale.name))
+
+    def agreed(self, asked: Policy, center: str) -> Self:
+        """With the scales asked for: public units, which the master must share, and no privacy in them."""
+        mine = super().agreed(asked, center)
+        assert isinstance(asked, CenterPrivacy)
+        return replace(mine, scales=asked.scales)
+
+    def table(self) -> dict[str, Any]:
+        """The scales are a table of their own."""
+        return super().table() | {"scales": dict(vars(self.scales))}
+
+    def multiplier(self, rounds: int) -> float:
+        """Noise std over sensitivity in each of so many rounds."""
+        return noise_multiplier(self.epsilon, self.delta, rounds)
+
+    def check(self, settings: Settings, centers: int) -> None:
+        """Warn where the promise is weak, or the noise drowns everything."""
+        super().check(settings, centers)
+        if self.delta > 1.0 / centers:
+            warn(
+                f"delta = {self.delta:g} is above 1/{centers}: it would allow to publish the data of one center; "
+                f"take {0.1 / centers:.0e}"
+            )
+        message = warning_below_100(centers, self.epsilon, self.multiplier(settings.rounds))
+        if message is not None:
+            warn(message)
+
+    def noised(self, question: Update, noise: Noise) -> Release:
+        """The clipped and noised vector of one round; two centers' vectors differ by at most twice the bound."""
+        vector = clip(encode(question, tuple(question.params.views), self.scales), self.clip)
+        noise = noise.at(f"round {question.round}")
+        noised, event = add_gaussian(vector, 2.0 * self.clip, self.multiplier(question.rounds), CENTER, noise)
+        return Release({"update": noised}, (event,), self.name, {"round": question.round, "std": event.std})
+
+    def start(self, layout: Layout, flat: GlobalPrior, q: int, seed: int) -> GlobalPrior:
+        """A prior that owes nothing to data: updates are clipped about it."""
+        return public_prior(zip(layout.names, layout.sizes, strict=True), q, seed)
+
+    def share(
+        self, release: Release, prior: GlobalPrior, held: tuple[str, ...], centers: Mapping[str, int]
+    ) -> Contribution:
+        """The noised parameters, with the known variance of the noise taken off the squares."""
+        vector, std = np.asarray(release.values["update"]), float(release.public["std"])
+        found: dict[str, dict[str, Array]] = {name: {} for name in held}
+        variance: dict[str, dict[str, float]] = {name: {} for name in held}
+        for block in blocks(prior, held, self.scales):
+            found[block.view][block.what] = vector[block.part].reshape(block.shape) * block.factor
+            variance[block.view][block.what] = (std * block.factor) ** 2
+        views = {
+            name: view_contribution(
+                prior.views[name].mu + found[name]["mu"],
+                prior.views[name].W + found[name]["W"],
+                math.log(prior.views[name].sigma2) + float(found[name]["log_sigma2"]),
+                prior.views[name],
+                NoiseVariance(**variance[name]),
+                centers[name],
+            )
+            for name in held
+        }
+        return contribution(views, prior.q)
+
+    def shapes(self, held: Layout, q: int) -> dict[str, Shape]:
+        """The vector."""
+        return {"update": (held.total * (q + 1) + len(held.names),)}
+
+    def check_claims(self, release: Release, held: Layout, rounds: int) -> None:
+        """Refuse a vector with other noise, or one that its noise does not explain."""
+        std = 2.0 * self.clip * self.multiplier(rounds)
+        require_gaussian(release, std)
+        longest = np.abs(release.values["update"]).max()
+        require(longest <= self.clip + FARTHEST * std, "its update is longer than its noise")
+
+    def leaves(self, scaling: str | None, rounds: int) -> str:
+        """One vector a round."""
+        return LEAVES.format(rounds=at_most(rounds), epsilon=self.epsilon, delta=self.delta)
+
+    def audit(self, trials: int, noise: Noise, rounds: int, progress: Progress | None = None) -> Verdict:
+        """A center far to one side or to the other in every round."""
+        claim = Claim(self.epsilon, self.delta, gaussian_mu(self.epsilon, self.delta))
+        return judged(far_center(self, noise, rounds), trials, {"the policy": claim}, progress=progress)
 
 
 def warning_below_100(centers: int, epsilon: float, multiplier: float) -> str | None:
@@ -117,3 +212,28 @@ def warning_below_100(centers: int, epsilon: float, multiplier: float) -> str | 
         f"round's mean update is {noise:.3g} times the longest update that is let through. It hides each center, "
         "and the signal with it; 100 centers or more are needed, or subject-level privacy (policy 'subject')"
     )
+
+
+def far_center(policy: CenterPrivacy, noise: Noise, rounds: int, centers: int = 2) -> Mechanism:
+    """A whole run with a center far to one side or to the other in every round; the others stay at the prior.
+
+    The score adds up what shows the side of it: the logarithm of the likelihood ratio, but for a factor.
+    """
+    start = public_prior([("A", 2)], 1, seed=0)
+    held = {str(c): ("A",) for c in range(centers)}
+
+    def run(which: int) -> Array:
+        prior, score, releases = start, 0.0, dict[str, Release]()
+        far = 1e3 if which else -1e3
+        for r in range(1, rounds + 1):
+            view = prior.views["A"]
+            mine = {"A": ViewParams(view.mu + far, view.W, view.sigma2)}
+            still = {"A": ViewParams(view.mu, view.W, view.sigma2)}
+            for c in range(centers):
+                params = CenterParams(mine if c == 0 else still, np.zeros(1))
+                releases[str(c)] = policy.noised(Update(params, prior, r, rounds), noise)
+            score += float(releases["0"].values["update"][:2].sum())
+            prior = policy.step(prior, releases, held)
+        return np.array([score])
+
+    return run

@@ -1,4 +1,4 @@
-"""The gate: the same question is answered once and paid once, and all that crosses is known by name."""
+"""What a policy releases: the same question is answered once and paid once, and all that leaves is known by name."""
 
 import json
 from dataclasses import replace
@@ -10,12 +10,11 @@ import pytest
 from vedute.errors import UserError
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
 from vedute.model.schema import Layout
-from vedute.privacy import gate
-from vedute.privacy.events import SUBJECT
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
 from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.policies.center import Scales
+from vedute.privacy.release import SUBJECT
 from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
 from vedute.privacy.update import Update, public_prior
 
@@ -38,15 +37,15 @@ def update(round_: int, rounds: int = 3, prior: GlobalPrior = PRIOR) -> Update:
 
 def test_the_second_run_gets_the_first_runs_release_and_no_other(tmp_path: Path) -> None:
     policy, noise = SubjectPrivacy(3.0, 1e-5), SecretNoise()
-    first = gate.release_rows(policy, Ledger("nice", "d", tmp_path / "l.jsonl"), moments(), noise)
+    first = policy.release(Ledger("nice", "d", tmp_path / "l.jsonl"), "run", moments(), noise)
     ledger = Ledger("nice", "d", tmp_path / "l.jsonl")
-    again = gate.release_rows(policy, ledger, moments(), noise)
+    again = policy.release(ledger, "run", moments(), noise)
     assert np.array_equal(first.values["moments"], again.values["moments"])
     assert len(ledger.entries()) == 1
     with pytest.raises(UserError, match="exceed the promise"):
-        gate.release_rows(policy, ledger, moments(bound=0.3), noise)
+        policy.release(ledger, "run", moments(bound=0.3), noise)
     with pytest.raises(UserError, match="exceed the promise"):
-        gate.release_rows(SubjectPrivacy(2.0, 1e-5), ledger, moments(), noise)
+        SubjectPrivacy(2.0, 1e-5).release(ledger, "run", moments(), noise)
 
 
 @pytest.mark.parametrize("policy", [CenterPrivacy(3.0, 1e-5), PaperPrivacy(first_round="public")])
@@ -54,13 +53,13 @@ def test_a_resumed_round_is_sent_again_and_a_new_prior_is_a_new_question(
     tmp_path: Path, policy: CenterPrivacy | PaperPrivacy
 ) -> None:
     ledger, noise = Ledger("nice", "d", tmp_path / "l.jsonl"), SecretNoise()
-    first = gate.release_round(policy, ledger, "run", update(1), noise)
-    again = gate.release_round(policy, ledger, "run", update(1), noise)
+    first = policy.release(ledger, "run", update(1), noise)
+    again = policy.release(ledger, "run", update(1), noise)
     name = next(iter(first.values))
     assert np.array_equal(first.values[name], again.values[name])
-    other = gate.release_round(policy, ledger, "run", update(1, prior=public_prior([("A", 3), ("B", 2)], 2, 2)), noise)
+    other = policy.release(ledger, "run", update(1, prior=public_prior([("A", 3), ("B", 2)], 2, 2)), noise)
     assert not np.any(first.values[name] == other.values[name])
-    gate.release_round(policy, ledger, "other run", update(1), noise)
+    policy.release(ledger, "other run", update(1), noise)
     assert len(ledger.entries()) == 3
 
 
@@ -69,37 +68,37 @@ def test_other_settings_are_another_question() -> None:
     base = CenterPrivacy(3.0, 1e-5)
     for other in (replace(base, clip=2.0), replace(base, scales=Scales(mu=0.2)), replace(base, delta=2e-5)):
         ledger = Ledger("nice", "d")
-        gate.release_round(base, ledger, "run", update(1), noise)
-        gate.release_round(other, ledger, "run", update(1), noise)
+        base.release(ledger, "run", update(1), noise)
+        other.release(ledger, "run", update(1), noise)
         assert len(ledger.entries()) == 2
     ledger = Ledger("nice", "d")
     for first in ("raw", "public"):
-        gate.release_round(PaperPrivacy(first_round=first), ledger, "run", update(1), noise)
+        PaperPrivacy(first_round=first).release(ledger, "run", update(1), noise)
     assert len(ledger.entries()) == 2
 
 
 def test_center_level_runs_stop_when_the_budget_does(tmp_path: Path) -> None:
     policy, ledger = CenterPrivacy(3.0, 1e-5), Ledger("nice", "d", tmp_path / "l.jsonl")
     for round_ in (1, 2, 3):
-        gate.release_round(policy, ledger, "run", update(round_), SecretNoise())
+        policy.release(ledger, "run", update(round_), SecretNoise())
     assert ledger.spent(1e-5, policy.relation) == pytest.approx(3.0, rel=1e-6)
     with pytest.raises(UserError, match="exceed"):
-        gate.release_round(policy, ledger, "second run", update(1), SecretNoise())
+        policy.release(ledger, "second run", update(1), SecretNoise())
 
 
 def test_seeded_runs_are_marked_and_do_not_answer_for_secret_ones(tmp_path: Path) -> None:
     policy, ledger = SubjectPrivacy(3.0, 1e-5, seed=4), Ledger("nice", "d", tmp_path / "l.jsonl")
-    seeded = gate.release_rows(policy, ledger, moments(), SeededNoise(4, "nice"))
+    seeded = policy.release(ledger, "run", moments(), SeededNoise(4, "nice"))
     assert seeded.seeded
     assert "NOT PRIVATE" in (tmp_path / "l.jsonl").read_text()
     with pytest.raises(UserError, match="not private"):
-        gate.release_rows(policy, ledger, moments(), SecretNoise())
+        policy.release(ledger, "run", moments(), SecretNoise())
 
 
 def test_without_a_policy_the_ledger_says_infinity(tmp_path: Path) -> None:
     ledger = Ledger("nice", "d", tmp_path / "l.jsonl")
-    gate.open_gate(NoPrivacy(), ledger, "run")
-    gate.open_gate(NoPrivacy(), ledger, "run")
+    NoPrivacy().release(ledger, "run", {})
+    NoPrivacy().release(ledger, "run", {})
     lines = [json.loads(text) for text in (tmp_path / "l.jsonl").read_text().splitlines()]
     assert len(lines) == 2
     assert lines[1]["spent_epsilon"] == "infinity"
@@ -108,10 +107,10 @@ def test_without_a_policy_the_ledger_says_infinity(tmp_path: Path) -> None:
 
 def test_every_field_that_crosses_is_known(tmp_path: Path) -> None:
     ledger = Ledger("nice", "d", tmp_path / "l.jsonl")
-    rows = gate.release_rows(SubjectPrivacy(3.0, 1e-5), ledger, moments(), SecretNoise())
-    level = gate.release_round(CenterPrivacy(3.0, 1e-5), Ledger("a", "d"), "run", update(1), SecretNoise())
-    paper = gate.release_round(PaperPrivacy(), Ledger("b", "d"), "run", update(2), SecretNoise())
-    raw = gate.release_round(PaperPrivacy(), Ledger("c", "d"), "run", update(1), SecretNoise())
+    rows = SubjectPrivacy(3.0, 1e-5).release(ledger, "run", moments(), SecretNoise())
+    level = CenterPrivacy(3.0, 1e-5).release(Ledger("a", "d"), "run", update(1), SecretNoise())
+    paper = PaperPrivacy().release(Ledger("b", "d"), "run", update(2), SecretNoise())
+    raw = PaperPrivacy().release(Ledger("c", "d"), "run", update(1), SecretNoise())
     names = {f"{what}.{view}" for what in ("mu", "W", "sigma2") for view in ("A", "B")}
     assert (set(rows.values), set(rows.public)) == ({"moments"}, {"subjects", "length", "weight", "std"})
     assert (set(level.values), set(level.public)) == ({"update"}, {"round", "std"})

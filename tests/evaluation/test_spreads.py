@@ -1,13 +1,12 @@
-"""The picture of the spreads shows what the priors say."""
+"""The spreads that are drawn are those of the priors."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from vedute.evaluation.privacy_runs import spreads
 from vedute.model.parameters import GlobalPrior, ViewPrior
-from vedute.privacy.figures import plot_spreads, spreads
 from vedute.privacy.update import public_prior
 
 
@@ -19,9 +18,3 @@ def test_spreads_are_read_off_the_priors_and_flat_rounds_left_out() -> None:
     assert found["mu"] == pytest.approx([0.1, 2.0])
     assert found["W"] == pytest.approx([0.1, 0.5])
     assert len(found["sigma2"]) == 2
-
-
-def test_a_picture_is_drawn(tmp_path: Path) -> None:
-    prior = public_prior([("A", 3), ("B", 2)], 2, seed=0)
-    plot_spreads({"rho 0.6": [prior, prior], "rho 1.3": [prior, prior]}, str(tmp_path / "spreads.png"))
-    assert (tmp_path / "spreads.png").stat().st_size > 5000
