@@ -32,7 +32,9 @@ def test_honest_totals_of_the_papers_runs(epsilon: float, rounds: int, published
     assert spent == pytest.approx(published, rel=0.01)
 
 
-@pytest.mark.parametrize(("epsilon", "rounds", "step"), [(1, 1, 1e-4), (1, 100, 1e-3), (0.1, 100, 1e-3)])
+@pytest.mark.parametrize(
+    ("epsilon", "rounds", "step"), [(1, 1, 1e-4), (1, 100, 1e-3), (0.1, 100, 1e-3), (10, 100, 1e-2)]
+)
 def test_mixtures_agree_with_an_independent_library(epsilon: float, rounds: int, step: float) -> None:
     # The true sensitivity is passed: the library's REPLACE_ONE would double it.
     z = acc.zhao_multiplier(epsilon, 0.01)
