@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load, save
 
 from hospitals import CENTERS, as_one_study, make_hospitals
+from ledgers import read_ledger
 from participation import same_prior, with_participation
 from vedute.cli.app import run
 from vedute.data.study import Study
@@ -23,7 +24,6 @@ from vedute.federation.site import Site
 from vedute.model.packing import pack, unpack
 from vedute.model.schema import Layout
 from vedute.privacy.accounting import spent_epsilon
-from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.run.fitting import starting_prior
 from vedute.run.model_file import prior_arrays

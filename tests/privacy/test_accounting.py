@@ -72,7 +72,7 @@ def test_gaussian_delta_is_the_integral_it_stands_for(mu: float, epsilon: float)
 def test_a_promise_survives_the_way_there_and_back() -> None:
     for epsilon, delta in [(0.01, 1e-10), (1.0, 1e-5), (50.0, 0.3)]:
         mu = acc.gaussian_mu(epsilon, delta)
-        assert acc.gaussian_epsilon(delta, mu) <= epsilon * (1 + 1e-9)
+        assert acc.spent_epsilon([Gaussian(mu, 1.0, CENTER)], delta, CENTER) <= epsilon * (1 + 1e-9)
         assert float(acc.gaussian_delta(epsilon, mu * 1.001)) > delta
 
 

@@ -15,14 +15,19 @@ from scipy.stats import binomtest
 
 from vedute.errors import UserError
 from vedute.privacy import audit as aud
-from vedute.privacy.accounting import gaussian_epsilon, gaussian_mu, zhao_multiplier
+from vedute.privacy.accounting import gaussian_mu, spent_epsilon, zhao_multiplier
 from vedute.privacy.mechanisms import SecretNoise
 from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.privacy.policies.center import far_center
 from vedute.privacy.policies.paper import edge_center
 from vedute.privacy.policies.subject import worst_neighbours
+from vedute.privacy.release import CENTER, Gaussian
 
 SURE = 1 - 1e-4
+
+
+def gaussian_epsilon(delta: float, mu: float) -> float:
+    return spent_epsilon([Gaussian(mu, 1.0, CENTER)], delta, CENTER)
 
 
 def gaussian(mu: float, seed: int) -> Callable[[int], np.ndarray]:

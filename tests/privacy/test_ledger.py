@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ledgers import read_ledger
 from vedute.errors import DataWarning, UserError
 from vedute.privacy import hash_chain
 from vedute.privacy.accounting import Budget, noise_multiplier
-from vedute.privacy.ledger import Ledger, open_ledger, read_ledger
+from vedute.privacy.ledger import Ledger, open_ledger
 from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, NonPrivate, Release, digest
 
 BUDGET = Budget(3.0, 1e-5)

@@ -67,11 +67,6 @@ def gaussian_delta(epsilon: Array | float, mu: float) -> Array:
     return np.asarray(np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0)), dtype=np.float64)
 
 
-def gaussian_epsilon(delta: float, mu: float) -> float:
-    """The smallest eps with delta(eps) <= ``delta`` under Gaussian DP ``mu``."""
-    return _smallest(lambda eps: float(gaussian_delta(eps, mu)) <= delta)
-
-
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest Gaussian-DP ``mu`` that keeps (epsilon, delta)."""
     Budget(epsilon, delta)

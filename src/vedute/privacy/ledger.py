@@ -153,11 +153,6 @@ def open_ledger(home: Path, center: str, data: str) -> Ledger:
     return Ledger(center, data, path)
 
 
-def read_ledger(path: Path) -> tuple[Entry, ...]:
-    """The entries of a ledger or of its copy in a run folder, verified."""
-    return tuple(_entry(record) for record in hash_chain.read(path, copy=True).records[1:])
-
-
 def _line(entry: Entry, budget: Budget | None, relation: str, spent: float | None) -> hash_chain.Record:
     record: dict[str, Any] = {
         "when": entry.when,

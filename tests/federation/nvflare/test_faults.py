@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from hospitals import CENTERS, as_one_study
+from ledgers import read_ledger
 from machines import Cable, Machines, call_through, wait_until
 from participation import same_prior, with_participation
 from vedute.data.study import Study
-from vedute.privacy.ledger import read_ledger
 from vedute.run.resume import Request, Watch, fit_study
 from vedute.run.run_folder import load_run
 
