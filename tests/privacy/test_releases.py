@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vedute.errors import UserError
+from vedute.errors import Refused, UserError
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
 from vedute.model.schema import Layout
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
-from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, Policy, SubjectPrivacy
 from vedute.privacy.policies.center import Scales
 from vedute.privacy.release import SUBJECT
 from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
@@ -39,7 +39,7 @@ def test_the_second_run_gets_the_first_runs_release_and_no_other(tmp_path: Path)
     policy, noise = SubjectPrivacy(3.0, 1e-5), SecretNoise()
     first = policy.release(Ledger("nice", "d", tmp_path / "l.jsonl"), "run", moments(), noise)
     ledger = Ledger("nice", "d", tmp_path / "l.jsonl")
-    again = policy.release(ledger, "run", moments(), noise)
+    again = policy.release(ledger, "second run", moments(), noise)
     assert np.array_equal(first.values["moments"], again.values["moments"])
     assert len(ledger.entries()) == 1
     with pytest.raises(UserError, match="exceed the promise"):
@@ -116,3 +116,47 @@ def test_every_field_that_crosses_is_known(tmp_path: Path) -> None:
     assert (set(level.values), set(level.public)) == ({"update"}, {"round", "std"})
     for release in (paper, raw):
         assert (set(release.values), set(release.public)) == (names, {"round"})
+
+
+@pytest.mark.parametrize(
+    ("policy", "question"),
+    [
+        (SubjectPrivacy(3.0, 1e-5), moments()),
+        (CenterPrivacy(3.0, 1e-5), update(1)),
+        (PaperPrivacy(), update(1)),
+        (PaperPrivacy(), update(2)),
+    ],
+)
+def test_a_release_has_the_arrays_and_the_noise_that_its_policy_says(policy: Policy, question: object) -> None:
+    release = policy.release(Ledger("nice", "d"), "run", question)
+    assert {name: value.shape for name, value in release.values.items()} == policy.shapes(LAYOUT, 2)
+    policy.check_claims(release, LAYOUT, 3)
+    first = next(iter(release.values))
+    lie = replace(release, values={**release.values, first: release.values[first] + 1e16})
+    with pytest.raises(Refused):
+        policy.check_claims(lie, LAYOUT, 3)
+
+
+@pytest.mark.parametrize("policy", [SubjectPrivacy(3.0, 1e-5), CenterPrivacy(3.0, 1e-5)])
+def test_noise_of_a_smaller_budget_is_not_that_of_the_policy(policy: SubjectPrivacy | CenterPrivacy) -> None:
+    question = moments() if policy.once else update(1)
+    release = replace(policy, epsilon=2.9).release(Ledger("nice", "d"), "run", question)
+    with pytest.raises(Refused, match="not that of the policy"):
+        policy.check_claims(release, LAYOUT, 3)
+
+
+def test_exact_values_and_noise_are_not_taken_for_each_other() -> None:
+    exact = NoPrivacy().release(Ledger("nice", "d"), "run", {"contribution": np.ones(3)})
+    NoPrivacy().check_claims(exact, LAYOUT, 3)
+    with pytest.raises(Refused, match="claim noise"):
+        NoPrivacy().check_claims(CenterPrivacy(3.0, 1e-5).release(Ledger("a", "d"), "run", update(1)), LAYOUT, 3)
+    with pytest.raises(Refused, match="does not tell its noise"):
+        CenterPrivacy(3.0, 1e-5).check_claims(exact, LAYOUT, 3)
+
+
+def test_a_center_is_asked_for_sums_only_where_nothing_is_hidden() -> None:
+    assert NoPrivacy().steps("shared-view") == ("round", "finish", "sums", "squares")
+    assert NoPrivacy().steps("shared-minmax") == ("round", "finish", "extremes")
+    assert NoPrivacy().steps("declared") == NoPrivacy().steps(None) == ("round", "finish")
+    assert SubjectPrivacy(3.0, 1e-5).steps("shared-standard") == ("moments", "finish")
+    assert CenterPrivacy(3.0, 1e-5).steps("declared") == PaperPrivacy().steps("center-minmax") == ("round", "finish")
