@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from spreads import plot_spreads
+from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
 
 from vedute.data.synthetic import make_sd
 from vedute.model.parameters import Array, GlobalPrior
@@ -28,7 +29,6 @@ from vedute.privacy.policies.subject import to_statistics
 from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
 from vedute.privacy.update import Update, plug_in_step
 from vedute.run.center import run_round
-from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
 from vedute.run.settings import Settings
 
 Views = dict[str, Array]

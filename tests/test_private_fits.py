@@ -21,12 +21,15 @@ from vedute import (
     UserError,
     select_components,
 )
+from vedute.data.rows import open_rows
 from vedute.datasets import make_sd
 from vedute.model import contribution as core_contribution
+from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies.base import NoisyPolicy
 from vedute.privacy.release import CENTER, SUBJECT, NonPrivate, leaves
-from vedute.run import private
-from vedute.run.sources import open_rows
+from vedute.run.exchange import Ledgers
+from vedute.run.model_choice import select_by_release
+from vedute.run.settings import Settings
 from vedute.scenarios import split
 
 SIZES = {"view1": 4, "view2": 3}
@@ -279,7 +282,7 @@ def test_the_audit_command_refutes_theorem_4_and_not_the_honest_total(tmp_path):
 
 
 @pytest.mark.parametrize("epsilon", [3.0, 10.0])
-def test_the_number_of_components_is_found_from_the_release_alone(epsilon):
+def test_the_number_of_components_is_found_from_the_release_alone(tmp_path, epsilon):
     """SD-like data of 3 x 1,000 subjects, true q = 5, ranges of 2 sd: found on seeds 0 to 3 at both budgets.
 
     A spurious component loses by about 160, a missing one by 660 or more: far from the edge.
@@ -289,10 +292,11 @@ def test_the_number_of_components_is_found_from_the_release_alone(epsilon):
         centers, _ = split(views, groups, 3, "IID", random_state=0)
         ranges = {k: np.stack([x.mean(0) - 2 * x.std(0), x.mean(0) + 2 * x.std(0)], 1) for k, x in views.items()}
         policy = SubjectPrivacy(epsilon, 1e-5, seed=seed).table()
-        settings = private.Settings(1, scaling="declared", privacy=policy)
-        misfits, found = private.choose_privately(open_rows(centers), settings, range(3, 8), ranges, private.Ledgers())
+        settings, home = Settings(1, scaling="declared", privacy=policy), tmp_path / str(seed)
+        misfits, found = select_by_release(open_rows(centers, ranges=ranges), settings, range(3, 8), Ledgers(home))
         assert min(misfits, key=misfits.get) == found.model.prior.q == 5
-        assert all(len(ledger.entries()) == 1 for ledger in found.ledgers.values())
+        books = [read_ledger(path) for path in home.glob("*/ledger-*.jsonl")]
+        assert [len(book) for book in books] == [1, 1, 1]
 
 
 def test_nothing_looks_at_the_rows_beside_a_policy(tmp_path):

@@ -9,13 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from vedute.data.ranges import named_ranges
+from vedute.data.rows import open_rows
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.run.model_choice import SCALINGS_TRIED, Candidates, Selection, select
 from vedute.run.scoring import DRAWS
 from vedute.run.settings import Settings
-from vedute.run.sources import open_source
 
 
 def select_components(
@@ -41,16 +40,12 @@ def select_components(
     asked = settings.get("privacy") or (isinstance(centers, Study) and centers.privacy.policy != "none")
     if asked:
         raise UserError(
-            "WAIC looks at the rows, which no privacy policy covers; see vedute.run.private.choose_privately"
+            "WAIC looks at the rows, which no privacy policy covers; under the policy 'subject' use 'vedute select'"
         )
-    chosen = Candidates(tuple(components), tuple(scalings), starts)
-    extremes = next((name for name in chosen.scalings if name is not None and name.endswith("minmax")), None)
-    first = Settings(1, seed=seed, **{"scaling": extremes, **settings})
-    source = open_source(centers, first, ranges)
     return select(
-        source.layout, source.columns, source.read, source.again, first, chosen,
-        ranges=named_ranges(source.ranges, source.layout, source.columns), draws=draws,
-        jobs=jobs or os.cpu_count() or 1, on_fit=on_fit,
+        open_rows(centers, ranges=ranges), Settings(1, seed=seed, **settings),
+        Candidates(tuple(components), tuple(scalings), starts), draws=draws, jobs=jobs or os.cpu_count() or 1,
+        on_fit=on_fit,
     )  # fmt: skip
 
 

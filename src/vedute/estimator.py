@@ -13,8 +13,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vedute.data.ranges import named_ranges
 from vedute.data.rng import generator
+from vedute.data.rows import open_rows
+from vedute.data.scaling import scaling_of
 from vedute.data.study import Study
 from vedute.data.tables import as_views, tabulate
 from vedute.data.views import MultiView
@@ -23,14 +24,13 @@ from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import progress_bar
 from vedute.run.deviation import center_deviation
+from vedute.run.exchange import RUN, Ledgers, make_job, read_inspected, told_at_home
 from vedute.run.fitted_model import Model
-from vedute.run.fitting import conclude, prepare, run
-from vedute.run.loop import Progress, Record
-from vedute.run.private import Ledgers, fit_privately, note_exact_values, policy_of
+from vedute.run.protocol import Progress, Record
 from vedute.run.run_folder import Run, load_run, save_run
 from vedute.run.scoring import DRAWS, Waic, model_waic
+from vedute.run.server import fit_participants
 from vedute.run.settings import Settings
-from vedute.run.sources import open_rows, open_source
 
 Center = str | CenterParams | None
 Privacy = SubjectPrivacy | CenterPrivacy | PaperPrivacy | None
@@ -143,24 +143,21 @@ class FederatedPPCA(BaseEstimator):
         """
         settings = self._settings()
         with progress_bar(settings.rounds, shown=self.progress) as on_round:
-            if self.privacy is not None:
-                return self._fit_privately(centers, settings, ranges, on_round)
-            source = open_source(centers, settings, ranges)
-            bounds = named_ranges(source.ranges, source.layout, source.columns)
-            ready = prepare(source.layout, source.read, settings, bounds, prior)
-            outcome = run(ready, settings, threads=os.cpu_count() or 1, on_round=on_round)
-        self.ledgers_ = note_exact_values(source.rows, self._ledgers()) if self.ledgers is not None else {}
-        return self._take(conclude(ready, outcome, settings, source.columns), outcome)
+            rows = open_rows(centers, ranges=ranges, clipped=settings.policy.once)
+            job = make_job(rows, settings, prior)
+            participants = read_inspected(rows, job, self._ledgers(settings))
+            fitted = fit_participants(job, participants, threads=os.cpu_count() or 1, on_round=on_round)
+        self.ledgers_ = {one.name: one.ledger for one in participants if one.ledger is not None}
+        if settings.policy.exact:
+            for ledger in self.ledgers_.values():
+                settings.policy.release(ledger, RUN, {})
+        self.told_ = told_at_home(participants)
+        return self._take(fitted.model, fitted.progress)
 
-    def _fit_privately(self, centers: Any, settings: Settings, ranges: Any, on_round: Any) -> Self:
-        rows = open_rows(centers, clipped=isinstance(self.privacy, SubjectPrivacy))
-        declared = centers.ranges if ranges is None and isinstance(centers, Study) else ranges
-        bounds = named_ranges(declared, rows.layout, rows.columns, partial=True)
-        found = fit_privately(rows, settings, bounds, self._ledgers(), on_round)
-        self.ledgers_, self.told_ = found.ledgers, found.told
-        return self._take(found.model, found.progress)
-
-    def _ledgers(self) -> Ledgers:
+    def _ledgers(self, settings: Settings) -> Ledgers | None:
+        """Exact values are noted only where somebody asked for ledgers."""
+        if self.ledgers is None and settings.policy.exact:
+            return None
         return Ledgers(None if self.ledgers is None else Path(self.ledgers))
 
     def _take(self, model: Model, outcome: Progress) -> Self:
@@ -168,7 +165,7 @@ class FederatedPPCA(BaseEstimator):
         self.prior_ = model.prior
         self.centers_ = dict(model.centers)
         shared = next(iter(model.scalers.values()))
-        self.scaler_ = dict(model.scalers) if model.settings.scaling == "center-minmax" else shared
+        self.scaler_ = dict(model.scalers) if not scaling_of(model.settings.scaling).common else shared
         self.history_ = [dict(vars(record)) for record in outcome.history]
         self.n_rounds_ = len(outcome.history)
         self.converged_ = outcome.converged
@@ -177,7 +174,7 @@ class FederatedPPCA(BaseEstimator):
 
     def _views(self, views: Any) -> MultiView:
         check_is_fitted(self, "model_")
-        return as_views(views, self.model_.layout, self.model_.columns)
+        return as_views(views, self.model_.columns)
 
     def transform(self, views: Any, *, center: Center = None, return_cov: bool = False) -> Any:
         """Latent position of each subject (posterior mean), and its covariance if asked."""
@@ -249,10 +246,7 @@ class FederatedPPCA(BaseEstimator):
         check_is_fitted(self, "model_")
         if self.model_.settings.privacy is not None:
             raise UserError("WAIC looks at the rows again, which the privacy policy of this model does not cover")
-        source = open_source(centers, self.model_.settings)
-        statistics = {name: part.statistics for name, part in source.read.items()}
-        threads = os.cpu_count() or 1
-        return model_waic(self.model_, statistics, source.columns, source.again, draws=draws, threads=threads)
+        return model_waic(self.model_, open_rows(centers), draws=draws, threads=os.cpu_count() or 1)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model to a run folder, as the command line does; no pickle is involved."""
@@ -267,7 +261,7 @@ class FederatedPPCA(BaseEstimator):
         settings = run.model.settings
         options = asdict(settings)
         seed = options.pop("seed")
-        options["privacy"] = None if settings.privacy is None else policy_of(settings)
+        options["privacy"] = None if settings.policy.exact else settings.policy
         outcome = Progress(run.model.prior, run.history, run.converged)
         return cls(**options, random_state=seed)._take(run.model, outcome)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from vedute.run.loop import Progress
+from vedute.run.protocol import Progress
 
 
 @contextmanager

@@ -14,20 +14,21 @@ from safetensors.numpy import load, save
 from vedute.errors import Refused
 from vedute.federation.messages import (
     META,
-    decode_answer,
-    decode_question,
-    encode_answer,
-    encode_question,
-    is_answer,
+    Reply,
+    Request,
+    decode_reply,
+    decode_request,
+    encode_reply,
+    encode_request,
+    is_reply,
 )
 from vedute.federation.plausible import check_basis, check_contribution, check_prior, check_scaler, check_sums
-from vedute.federation.protocol import Answer, Question
 from vedute.model.contribution import Contribution, ViewContribution
 from vedute.model.packing import common_shapes, pack, packed_size, unpack, view_shapes
 from vedute.model.parameters import GlobalPrior, ViewPrior
 from vedute.model.schema import Layout
 from vedute.privacy.release import NonPrivate, Release
-from vedute.run.model_file import build_prior, prior_arrays
+from vedute.run.fitted_model import build_prior, prior_arrays
 from vedute.run.settings import Settings
 
 LAYOUT = Layout(("a", "b", "c"), (4, 3, 2))
@@ -43,7 +44,7 @@ PRIOR = GlobalPrior(
     },
     0.5,
 )
-QUESTION = Question("round", RUN, "5" * 64, Settings(Q), 3, {**prior_arrays(PRIOR, LAYOUT), "basis": np.eye(Q)})
+QUESTION = Request("round", RUN, "5" * 64, Settings(Q), 3, {**prior_arrays(PRIOR, LAYOUT), "basis": np.eye(Q)})
 
 
 def a_contribution(rng=None, views=HELD) -> Contribution:
@@ -60,23 +61,23 @@ def a_contribution(rng=None, views=HELD) -> Contribution:
     return Contribution(parts, 1.0, m, np.outer(m, m), square, 40.0, 40.0 * np.eye(Q))
 
 
-def an_answer(contribution=None, **change) -> Answer:
+def an_answer(contribution=None, **change) -> Reply:
     vector = pack(contribution or a_contribution(), OWN)
     release = Release({"contribution": vector}, (NonPrivate("exact"),), "none")
-    return replace(Answer("round", RUN, 3, HELD, release), **change)
+    return replace(Reply("round", RUN, 3, HELD, release), **change)
 
 
-def decoded(data: bytes) -> Answer:
-    return decode_answer(data, QUESTION, LAYOUT, "none")
+def decoded(data: bytes) -> Reply:
+    return decode_reply(data, QUESTION, LAYOUT, "none")
 
 
 def test_what_is_sent_arrives_bit_by_bit():
-    question = decode_question(encode_question(QUESTION), LAYOUT)
+    question = decode_request(encode_request(QUESTION), LAYOUT)
     assert question.settings == QUESTION.settings
     assert (question.step, question.run, question.study, question.round) == ("round", RUN, "5" * 64, 3)
     for name, value in QUESTION.values.items():
         np.testing.assert_array_equal(question.values[name], value)
-    answer = decoded(encode_answer(an_answer()))
+    answer = decoded(encode_reply(an_answer()))
     assert answer.views == HELD
     np.testing.assert_array_equal(answer.release.values["contribution"], pack(a_contribution(), OWN))
 
@@ -101,7 +102,7 @@ def test_numbers_that_are_none_are_refused(value):
     vector[7] = value
     release = Release({"contribution": vector}, (NonPrivate("exact"),), "none")
     with pytest.raises(Refused, match="not finite"):
-        decoded(encode_answer(an_answer(release=release)))
+        decoded(encode_reply(an_answer(release=release)))
 
 
 @pytest.mark.parametrize(
@@ -120,16 +121,16 @@ def test_numbers_that_are_none_are_refused(value):
 )  # fmt: skip
 def test_answers_to_something_else_are_refused(change, why):
     with pytest.raises(Refused, match=why):
-        decoded(encode_answer(an_answer(**change)))
+        decoded(encode_reply(an_answer(**change)))
 
 
 def test_an_oversized_message_is_refused_before_it_is_read():
     with pytest.raises(Refused, match="bytes"):
-        decoded(encode_answer(an_answer()) + b"\0" * (1 << 22))
+        decoded(encode_reply(an_answer()) + b"\0" * (1 << 22))
 
 
 def test_other_types_and_further_arrays_are_refused():
-    arrays = load(encode_answer(an_answer()))
+    arrays = load(encode_reply(an_answer()))
     for extra, why in (
         (np.zeros(3), "not asked for"),
         (np.zeros(3, np.float32), "double"),
@@ -239,7 +240,7 @@ def test_bases_and_scalings_that_no_master_makes_are_refused():
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
 def test_noise_is_refused(data):
-    for decode in (decoded, is_answer, lambda noise: decode_question(noise, LAYOUT)):
+    for decode in (decoded, is_reply, lambda noise: decode_request(noise, LAYOUT)):
         with pytest.raises(Refused):
             decode(data)
 
@@ -248,15 +249,15 @@ def test_noise_is_refused(data):
 @given(st.data())
 def test_damaged_messages_are_refused_or_sound(data):
     """Flip a byte anywhere: whatever is accepted has the shapes that were agreed, and finite numbers."""
-    for message, decode in ((encode_answer(an_answer()), decoded),
-                            (encode_question(QUESTION), lambda noise: decode_question(noise, LAYOUT))):  # fmt: skip
+    for message, decode in ((encode_reply(an_answer()), decoded),
+                            (encode_request(QUESTION), lambda noise: decode_request(noise, LAYOUT))):  # fmt: skip
         at = data.draw(st.integers(0, len(message) - 1))
         damaged = message[:at] + bytes([message[at] ^ data.draw(st.integers(1, 255))]) + message[at + 1 :]
         try:
             found = decode(damaged)
         except Refused:
             continue
-        if isinstance(found, Answer):
+        if isinstance(found, Reply):
             assert np.isfinite(found.release.values["contribution"]).all()
             assert len(found.release.values["contribution"]) == packed_size(OWN, Q)
         else:

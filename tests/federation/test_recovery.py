@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from core_cases import statistics_of
+from local_rounds import rounds
 from vedute.data.synthetic import make_hierarchical
 from vedute.model.local_step import LocalRule
 from vedute.model.master import MasterRule, unbiased
 from vedute.model.parameters import GlobalPrior, flat_view_prior
 from vedute.model.seeds import stream
-from vedute.run.center import Plan, make_center
-from vedute.run.loop import rounds
+from vedute.run.center import make_center
+from vedute.run.settings import Plan
 
 Q = 3
 MARGINAL = LocalRule("marginal", spread=False, expand=False, narrow=True)

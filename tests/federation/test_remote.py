@@ -1,4 +1,4 @@
-"""Runs whose centers are elsewhere, without an engine: bytes go from the conductor to the sites and back."""
+"""Runs whose centers are elsewhere, without an engine: bytes go from the server to the sites and back."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from participation import same_prior, with_participation
 from vedute.cli.app import run
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, Refused, UserError
-from vedute.federation.messages import META, encode_question
-from vedute.federation.protocol import Question
-from vedute.federation.server import Job, SilentCenters, TooFewCenters, conduct
+from vedute.federation.messages import META, encode_request
+from vedute.federation.messages import Request as Asked
+from vedute.federation.remote import RemoteRun, SilentCenters, TooFewCenters, fit_remote
 from vedute.federation.site import Site
 from vedute.model.packing import pack, unpack
 from vedute.model.schema import Layout
 from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.run.fitting import starting_prior
-from vedute.run.model_file import prior_arrays
-from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.fitted_model import prior_arrays
 from vedute.run.run_folder import load_run
+from vedute.run.server import starting_prior
 from vedute.run.settings import Settings
+from vedute.run.study_fit import Request, Watch, fit_study
 
 RUN = "0123456789abcdef" * 2
 SETTINGS = Settings(3, rounds=8, tol=None, iterations=4, first_iterations=6)
@@ -70,11 +70,11 @@ class Hospitals:
             self.messages.append(found[center])
         return found
 
-    def job(self, settings: Settings = SETTINGS, centers: tuple[str, ...] = CENTERS) -> Job:
-        return Job(self.study, settings, RUN, self.folder / "run", centers)
+    def job(self, settings: Settings = SETTINGS, centers: tuple[str, ...] = CENTERS) -> RemoteRun:
+        return RemoteRun(self.study, settings, RUN, self.folder / "run", centers)
 
     def run(self, settings: Settings = SETTINGS, on_round=lambda progress: None, centers=CENTERS):
-        return conduct(self.job(settings, centers), self.ask, self.said.append, on_round)
+        return fit_remote(self.job(settings, centers), self.ask, self.said.append, on_round)
 
 
 @pytest.fixture
@@ -273,9 +273,9 @@ def test_private_runs_spend_once_whoever_dies(tmp_path, kind):
     ],
 )  # fmt: skip
 def test_a_center_refuses_what_it_did_not_agree_to(hospitals, change, why):
-    asked = Job(hospitals.study, replace(SETTINGS, **change), RUN, hospitals.folder / "run", CENTERS)
+    asked = RemoteRun(hospitals.study, replace(SETTINGS, **change), RUN, hospitals.folder / "run", CENTERS)
     with pytest.raises(Refused, match=why):
-        conduct(asked, hospitals.ask, hospitals.said.append, lambda progress: None)
+        fit_remote(asked, hospitals.ask, hospitals.said.append, lambda progress: None)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -289,19 +289,19 @@ def test_a_center_refuses_a_weaker_policy_and_more_rounds_than_its_budget_pays(t
     hospitals.run(replace(settings, privacy=CenterPrivacy(80.0, 1e-5).table()))
     other = replace(settings, seed=1, privacy=CenterPrivacy(80.0, 1e-5).table())
     with pytest.raises(UserError, match="exceed the promise"):
-        conduct(replace(hospitals.job(other), run="f" * 32, folder=tmp_path / "again"), hospitals.ask, print, print)
+        fit_remote(replace(hospitals.job(other), name="f" * 32, folder=tmp_path / "again"), hospitals.ask, print, print)
 
 
 def test_a_center_refuses_another_study(hospitals, tmp_path):
     other = Hospitals(tmp_path / "other", federation="rounds = 99")
     with pytest.raises(Refused, match="another study"):
-        conduct(replace(hospitals.job(), study=other.study), hospitals.ask, print, lambda progress: None)
+        fit_remote(replace(hospitals.job(), study=other.study), hospitals.ask, print, lambda progress: None)
 
 
 def test_a_run_keeps_its_settings(hospitals):
     hospitals.run()
     with pytest.raises(Refused, match="differ"):
-        conduct(
+        fit_remote(
             replace(hospitals.job(), settings=replace(SETTINGS, seed=5), folder=hospitals.folder / "b"),
             hospitals.ask, print, lambda progress: None,
         )  # fmt: skip
@@ -381,7 +381,7 @@ def asked(hospitals, step="round", round_=1, run=RUN, settings=SETTINGS, **value
     scaler = {"shift": np.zeros(layout.total), "scale": np.full(layout.total, 10.0)}
     told = {**prior_arrays(start, layout), **(scaler if settings.scaling == "shared-standard" else {}), **values}
     agreed = hospitals.sites["nice"].agreed
-    return encode_question(Question(step, run, agreed, settings, round_, told))
+    return encode_request(Asked(step, run, agreed, settings, round_, told))
 
 
 def _sizes(hospitals):

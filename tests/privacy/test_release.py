@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from vedute.data.identity import RowIdentity, key_of
 from vedute.privacy import release as rel
-from vedute.privacy.fingerprint import Fingerprint, salt_of
 from vedute.privacy.release import CENTER, Gaussian, NonPrivate
 
 
@@ -45,16 +45,16 @@ def test_questions_differ_when_anything_public_differs() -> None:
     assert base not in others
 
 
-def test_a_fingerprint_knows_rows_but_neither_order_nor_chunks(tmp_path: object) -> None:
+def test_the_name_of_a_ledger_knows_rows_but_neither_order_nor_chunks(tmp_path: object) -> None:
     rng = np.random.default_rng(0)
     A, B = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
     A[3, 1] = np.nan
 
     def name(salt: bytes, *chunks: dict[str, np.ndarray]) -> str:
-        fingerprint = Fingerprint(salt)
+        rows = RowIdentity({}, salt)
         for chunk in chunks:
-            fingerprint.add(chunk)
-        return fingerprint.name()
+            rows.add_keyed(chunk)
+        return rows.name()
 
     whole = name(b"s", {"A": A, "B": B})
     order = rng.permutation(20)
@@ -68,9 +68,9 @@ def test_a_fingerprint_knows_rows_but_neither_order_nor_chunks(tmp_path: object)
 
 
 def test_the_key_is_made_once_and_is_secret(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    salt = salt_of(tmp_path / "home")
+    salt = key_of(tmp_path / "home")
     assert len(salt) == 32
-    assert salt == salt_of(tmp_path / "home")
+    assert salt == key_of(tmp_path / "home")
     assert (tmp_path / "home" / "salt").stat().st_mode & 0o077 == 0
-    assert salt != salt_of(tmp_path / "other")
+    assert salt != key_of(tmp_path / "other")
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["salt"]

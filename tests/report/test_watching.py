@@ -17,9 +17,9 @@ from vedute.errors import UserError
 from vedute.report.live import WAITING, live_page, version
 from vedute.report.watching import HOST, make_server
 from vedute.run.checkpoint import latest
-from vedute.run.loop import Progress
-from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.protocol import Progress
 from vedute.run.run_folder import CHECKPOINT
+from vedute.run.study_fit import Request, Watch, fit_study
 
 
 @pytest.fixture

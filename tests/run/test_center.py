@@ -10,7 +10,8 @@ from core_cases import draw, statistics_of, with_holes
 from vedute.model.local_step import LocalRule
 from vedute.model.parameters import GlobalPrior, ViewPrior, flat_view_prior
 from vedute.model.seeds import stream
-from vedute.run.center import Plan, _start, groups, make_center, run_round, stack_prior
+from vedute.run.center import _start, groups, make_center, run_round, stack_prior
+from vedute.run.settings import Plan
 
 Q = 2
 PAPER = Plan(

@@ -5,11 +5,12 @@ import os
 import numpy as np
 import pytest
 
+from vedute.data import rows as data_rows
+from vedute.data.rows import open_rows
 from vedute.model import statistics
 from vedute.model.schema import Layout
-from vedute.model.statistics import from_rows
-from vedute.run import fitting
-from vedute.run.settings import Settings
+from vedute.model.statistics import Accumulator, from_rows
+from vedute.run.center import CenterData, known_of
 
 LAYOUT = Layout(("A", "B"), (5, 3))
 
@@ -24,12 +25,17 @@ def centers(missing: float) -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
+def folded(data: dict[str, dict[str, np.ndarray]]) -> dict[str, CenterData]:
+    read = open_rows(data).fold(lambda center: Accumulator(LAYOUT, extremes=True))
+    return {name: known_of(part.result) for name, part in read.items()}
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.01, 0.3])
 def test_pieces_give_the_statistics_of_all_rows(monkeypatch, missing):
-    monkeypatch.setattr(fitting, "PIECE_ROWS", 200)
+    monkeypatch.setattr(data_rows, "PIECE_ROWS", 200)
     monkeypatch.setattr(statistics, "BLOCK_BYTES", 0)  # the smallest blocks: a piece has several
     data = centers(missing)
-    for name, found in fitting.fold(LAYOUT, data, Settings(2, scaling="shared-minmax")).items():
+    for name, found in folded(data).items():
         whole = from_rows(LAYOUT, data[name])
         assert np.array_equal(found.statistics.mask, whole.mask)
         assert np.array_equal(found.statistics.n, whole.n)
@@ -45,11 +51,11 @@ def test_pieces_give_the_statistics_of_all_rows(monkeypatch, missing):
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    monkeypatch.setattr(fitting, "PIECE_ROWS", 64)
+    monkeypatch.setattr(data_rows, "PIECE_ROWS", 64)
     results = []
     for cores in (1, 5):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
-        results.append(fitting.fold(LAYOUT, centers(0.05), Settings(2)))
+        results.append(folded(centers(0.05)))
     for one, five in zip(*(result.values() for result in results), strict=True):
         for name in ("n", "mean", "factor"):
             assert np.array_equal(getattr(one.statistics, name), getattr(five.statistics, name))

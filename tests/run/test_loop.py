@@ -9,6 +9,7 @@ import pytest
 
 import appendix_a as ref
 from core_cases import statistics_of, with_holes
+from local_rounds import rounds
 from vedute.data.synthetic import make_hierarchical
 from vedute.model.local_step import LocalRule
 from vedute.model.master import MasterRule, change, inverse_gamma_shape
@@ -17,9 +18,10 @@ from vedute.model.rotation import find_rotation
 from vedute.model.schema import Layout
 from vedute.model.seeds import RoundStream, stream
 from vedute.model.statistics import from_rows
-from vedute.run import loop
-from vedute.run.center import Center, Plan, make_center, run_round
-from vedute.run.loop import nbytes, rounds
+from vedute.run import exchange
+from vedute.run.center import Center, make_center, run_round
+from vedute.run.exchange import nbytes
+from vedute.run.settings import Plan
 
 Q = 2
 PAPER = Plan(
@@ -204,7 +206,7 @@ def test_the_order_of_centers_views_and_subjects_does_not_matter(holes, paper):
 def test_threads_change_no_bit(monkeypatch):
     data = study(holes=True)
     alone, _ = fitted(data)
-    monkeypatch.setattr(loop, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(exchange, "WORTH_A_THREAD", 0)
     several, _ = fitted(data, threads=4)
     assert change(alone.prior, several.prior) == 0.0
     for name, view in alone.prior.views.items():

@@ -11,15 +11,15 @@ from vedute import FederatedPPCA, UserError
 from vedute.choice import select_components, table
 from vedute.cli.app import run
 from vedute.cli.select import parse_components
-from vedute.data.scaling import agreed_scaler
+from vedute.data.rows import open_rows
+from vedute.data.study import Folded
 from vedute.datasets import make_hierarchical, make_sd
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning
 from vedute.model.waic import sums
-from vedute.run.fitting import fold
-from vedute.run.fitting import run as run_rounds
+from vedute.run.exchange import make_job, read_participants
 from vedute.run.model_choice import Choice, recommended
 from vedute.run.scoring import score
-from vedute.run.sources import open_source
+from vedute.run.server import fit_participants
 from vedute.scenarios import split
 
 
@@ -62,12 +62,12 @@ def test_a_candidate_that_breaks_down_is_left_out_and_named(monkeypatch):
     centers = sd(0)
     whole, _ = chosen(centers, [4, 5], scalings=["shared-view"], starts=2)
 
-    def fragile(ready, settings):
-        if settings.n_components == 3 or (settings.n_components == 4 and settings.seed == 1):
+    def fragile(job, participants):
+        if job.settings.n_components == 3 or (job.settings.n_components == 4 and job.settings.seed == 1):
             raise BreakdownError("the local step broke down")
-        return run_rounds(ready, settings)
+        return fit_participants(job, participants)
 
-    monkeypatch.setattr("vedute.run.model_choice.run", fragile, raising=True)
+    monkeypatch.setattr("vedute.run.model_choice.fit_participants", fragile, raising=True)
     with pytest.warns(DataWarning, match="components 3 with scaling 'shared-view'"):
         found, best = chosen(centers, [3, 4, 5], scalings=["shared-view"], starts=2)
     assert [choice.components for choice in found.choices] == [4, 5]
@@ -79,8 +79,7 @@ def test_a_candidate_that_breaks_down_is_left_out_and_named(monkeypatch):
 
 def test_one_scale_for_a_view_leaves_its_variance_at_one():
     centers = sd(1)
-    source = open_source(centers, FederatedPPCA(2)._settings())
-    scaler = agreed_scaler("shared-view", source.layout, [part.statistics for part in source.read.values()])
+    scaler = FederatedPPCA(2, scaling="shared-view", rounds=1, tol=None).fit(centers).scaler_
     rows = np.concatenate([scaler.transform(views)["view2"] for views in centers.values()])
     assert np.allclose(rows.mean(axis=0), 0.0, atol=1e-12)
     assert np.mean(rows**2) == pytest.approx(1.0)
@@ -129,21 +128,24 @@ def test_rows_in_chunks_and_rows_at_once_give_the_same_sums():
     centers["center1"]["view1"][3:9, 1] = np.nan
     centers["center1"]["view2"][5] = np.nan
     fitted = FederatedPPCA(2, random_state=0).fit(centers)
-    settings = fitted.model_.settings
-    layout = fitted.model_.layout
-    statistics = {name: part.statistics for name, part in fold(layout, centers, settings).items()}
+    rows = open_rows(centers)
+    read = read_participants(rows, make_job(rows, fitted.model_.settings))
+    statistics = {one.name: one.data.statistics for one in read}
 
-    def read(make, parts):
-        found = {}
-        for name, views in centers.items():
-            found[name] = make(name)
-            for part in np.array_split(np.arange(70), parts):
-                found[name].add({view: rows[part] for view, rows in views.items()})
-        return found
+    class InChunks:
+        schema, held, ranges = rows.schema, rows.held, None
 
-    unit = np.ones(layout.total)
-    one, mae = score([fitted.model_], statistics, lambda make: read(make, 1), unit, draws=40)
-    many, mae_many = score([fitted.model_], statistics, lambda make: read(make, 4), unit, draws=40, threads=2)
+        def fold(self, make, key=None):
+            found = {}
+            for name, views in centers.items():
+                found[name] = Folded(make(name), 70, "")
+                for part in np.array_split(np.arange(70), 4):
+                    found[name].result.add({view: table[part] for view, table in views.items()})
+            return found
+
+    unit = np.ones(rows.schema.layout.total)
+    one, mae = score([fitted.model_], statistics, rows, unit, draws=40)
+    many, mae_many = score([fitted.model_], statistics, InChunks(), unit, draws=40, threads=2)
     assert one.n == many.n == 140
     assert np.allclose([one.lppd, one.p, one.squares], [many.lppd, many.p, many.squares], rtol=1e-10)
     assert np.allclose(mae, mae_many, rtol=1e-12)

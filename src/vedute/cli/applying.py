@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.data.problems import some
+from vedute.data.scaling import scaling_of
 from vedute.data.stream import Chunk, stream
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams
 from vedute.run.fitted_model import Model
 from vedute.run.latent import chunk_views
-from vedute.run.model_file import own_scaling
 
 Who = str | CenterParams | None
 
@@ -50,7 +50,7 @@ class Application:
     def parts(self, centers: Collection[str] | None = None) -> Iterator[Part]:
         """All rows of some centers, or of all."""
         wanted = set(self.study.centers if centers is None else centers)
-        if own_scaling(self.model.settings):  # a table that is scaled by its own extremes must be there as a whole
+        if not scaling_of(self.model.settings.scaling).common:  # a table scaled by its own extremes must be there whole
             for center in sorted(wanted):
                 table = self.study.read(center)
                 yield Part(center, table.ids, table.groups, self._ordered(table.views), self.who[center])

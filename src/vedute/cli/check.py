@@ -49,8 +49,9 @@ def command(ctx: click.Context, study: Path, as_json: bool) -> None:
 
 def inspected(study: Study) -> tuple[list[str], list[str]]:
     """What a fit would warn of and what it would refuse: the same look at the statistics."""
-    from vedute.run.fitting import check_components, read_study
-    from vedute.run.inspection import inspect_centers
+    from vedute.data.rows import StudyRows
+    from vedute.run.exchange import check_components, read_inspected
+    from vedute.run.protocol import Job
     from vedute.run.settings import Settings
 
     settings = Settings(study.components or 1)
@@ -58,9 +59,8 @@ def inspected(study: Study) -> tuple[list[str], list[str]]:
         warnings.simplefilter("always", DataWarning)
         problems = []
         try:
-            layout, columns, read = read_study(study, settings)
-            check_components(layout, settings)
-            inspect_centers(layout, {name: part.statistics for name, part in read.items()}, columns)
+            check_components(study.schema.layout, settings)
+            read_inspected(StudyRows(study), Job(study.schema, settings))
         except UserError as error:
             problems.append(str(error))
     return [str(item.message) for item in caught if issubclass(item.category, DataWarning)], problems

@@ -63,7 +63,7 @@ def command(
     the data, so a second run, also into another RUN, continues it.
     """
     from vedute.data.study import Study
-    from vedute.run.resume import Request, fit_study
+    from vedute.run.study_fit import Request, fit_study
 
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from vedute.run.loop import Progress, Record
-    from vedute.run.resume import Watch
+    from vedute.run.protocol import Progress, Record
     from vedute.run.settings import Settings
+    from vedute.run.study_fit import Watch
 
 QUIET_SECONDS = 10.0  # a log gets a line at rounds 1, 2, 5, 10, 20, ..., and whenever nothing was said for so long
 
@@ -33,7 +33,7 @@ def watch_rounds(as_json: bool) -> Iterator[Watch]:
 
 
 def _json_lines() -> Watch:
-    from vedute.run.resume import Watch
+    from vedute.run.study_fit import Watch
 
     def begun(settings: Settings, done: int) -> None:
         click.echo(json.dumps({"event": "begin", "rounds": settings.rounds, "done": done}))
@@ -47,7 +47,7 @@ def _json_lines() -> Watch:
 
 
 def _plain_lines() -> Watch:
-    from vedute.run.resume import Watch
+    from vedute.run.study_fit import Watch
 
     told = monotonic()
 
@@ -80,7 +80,7 @@ def _bar() -> Iterator[Watch]:
     from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    from vedute.run.resume import Watch
+    from vedute.run.study_fit import Watch
 
     parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[change]}"))
     with Bar(*parts, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:

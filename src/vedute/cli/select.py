@@ -104,9 +104,10 @@ def _select_privately(
 ) -> None:
     from vedute.cli.fit import wanted_policy
     from vedute.data.files import write_whole
-    from vedute.data.ranges import named_ranges
+    from vedute.data.rows import StudyRows
     from vedute.run import run_folder
-    from vedute.run.private import Ledgers, StudyRows, choose_privately
+    from vedute.run.exchange import Ledgers
+    from vedute.run.model_choice import select_by_release
     from vedute.run.settings import Settings
 
     policy = wanted_policy(study, {"privacy": None})
@@ -114,8 +115,7 @@ def _select_privately(
     settings = Settings(1, scaling=scaling, privacy=policy, **given)
     rows = StudyRows(study, clipped=True)
     home = Ledgers(ledgers or study.path.parent / "ledgers")
-    bounds = named_ranges(study.ranges, rows.layout, rows.columns, partial=True)
-    misfits, found = choose_privately(rows, settings, components, bounds, home)
+    misfits, found = select_by_release(rows, settings, components, home)
     table = "components,misfit\n" + "".join(f"{q},{value!r}\n" for q, value in misfits.items())
     with run_folder.opened(out):
         run_folder.begin(out, study.text, found.model.settings)

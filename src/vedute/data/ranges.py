@@ -9,22 +9,21 @@ import numpy as np
 
 from vedute.data.scaling import Ranges
 from vedute.errors import UserError
-from vedute.model.schema import Layout
+from vedute.model.schema import Schema
 
 
-def named_ranges(
-    ranges: Any, layout: Layout, columns: Mapping[str, tuple[str, ...]], *, partial: bool = False
-) -> Ranges | None:
+def named_ranges(ranges: Any, schema: Schema, *, partial: bool = False) -> Ranges | None:
     """Public ranges as (d, 2) arrays, from arrays or from ``{column: (low, high)}``.
 
     With ``partial`` columns may lack one (NaN), for those who can tell which columns they need.
     """
     if ranges is None:
         return None
+    columns = schema.columns
     found = {}
     for view, given in ranges.items():
         if view not in columns:
-            raise UserError(f"ranges: view {view!r} is not in the data; known are {', '.join(map(repr, layout.names))}")
+            raise UserError(f"ranges: view {view!r} is not in the data; known are {', '.join(map(repr, columns))}")
         if isinstance(given, Mapping):
             lacking = [name for name in columns[view] if name not in given]
             if lacking and not partial:

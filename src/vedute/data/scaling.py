@@ -1,20 +1,23 @@
-"""Scaling: from the units of the data to comparable ones and back, agreed from sums that add over centers."""
+"""Scaling: from the units of the data to comparable ones and back, agreed from sums that add over centers.
+
+A :class:`Scaling` is one way of doing it: which sums it asks the centers for, and what it makes of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from vedute.errors import UserError
+from vedute.errors import Refused, UserError
 from vedute.model.parameters import Array, readonly
 from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics
 
-SCALINGS = ("shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared")
 Ranges = Mapping[str, Array]  # view -> (d, 2): lowest and highest value of each feature, publicly known
 
 
@@ -79,6 +82,144 @@ class Sums:
         return np.asarray(self.sums / np.maximum(self.counts, 1.0))
 
 
+@dataclass(frozen=True)
+class Extremes:
+    """What one center tells of the extremes of each feature: whether it saw any cell, the lowest and the highest."""
+
+    seen: Array
+    low: Array
+    high: Array
+
+
+class RowsRead(Protocol):
+    """What a center knows of its own rows: their statistics and extremes, in the units of the data."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """Of the views that it holds."""
+
+    @property
+    def low(self) -> Array:
+        """The lowest value of each feature."""
+
+    @property
+    def high(self) -> Array:
+        """The highest one."""
+
+
+class Centers(Protocol):
+    """The centers of a run, as far as a scaling asks them."""
+
+    def sums(self) -> dict[str, Sums]:
+        """Counts and sums of each."""
+
+    def squares(self, mean: Array) -> dict[str, Array]:
+        """Their sums of squares about a common mean."""
+
+    def extremes(self) -> dict[str, Extremes]:
+        """Their extremes."""
+
+    def inspect(self, total: Sums, squares: Array) -> None:
+        """Refuse columns of which the sums over all centers tell nothing."""
+
+
+class Scaling:
+    """One way to comparable units; this one keeps those of the data."""
+
+    steps: ClassVar[tuple[str, ...]] = ()  # the sums that it asks for
+    extremes: ClassVar[bool] = False  # whether centers must note lowest and highest values as they read
+    common: ClassVar[bool] = True  # whether all centers have the same
+    leaves: ClassVar[str] = ""  # what leaves a center for it, in words
+    warning: ClassVar[str] = ""  # what a hospital should know before it agrees
+
+    def public(self, layout: Layout, ranges: Ranges | None) -> Scaler | None:
+        """The scaler, where everybody knows it beforehand: it costs no privacy, because no data were looked at."""
+        return identity(layout)
+
+    def agree(self, layout: Layout, centers: Centers, ranges: Ranges | None) -> Scaler | None:
+        """The common scaler; None where each center has its own."""
+        return self.public(layout, ranges)
+
+    def at_center(self, layout: Layout, rows: RowsRead | None, ranges: Ranges | None, agreed: Scaler | None) -> Scaler:
+        """The scaler of one center, of the study's ``layout``; ``agreed`` is the common one, if it was told."""
+        found = agreed if self.steps else self.public(layout, ranges)
+        if found is None:
+            raise Refused("the scaling of the run was never told")
+        return found
+
+
+class Declared(Scaling):
+    """By public ranges."""
+
+    def public(self, layout: Layout, ranges: Ranges | None) -> Scaler:
+        """From the ranges of the study."""
+        return declared(layout, ranges)
+
+
+@dataclass(frozen=True)
+class SharedMoments(Scaling):
+    """From means and variances over all centers: one unit for each feature, or (``by_view``) for each view."""
+
+    by_view: bool
+
+    steps: ClassVar[tuple[str, ...]] = ("sums", "squares")
+    leaves: ClassVar[str] = (
+        "once, for each column, the number of values, their sum and the sum of their squared deviations; "
+    )
+
+    def public(self, layout: Layout, ranges: Ranges | None) -> None:
+        """Nobody knows it yet."""
+
+    def agree(self, layout: Layout, centers: Centers, ranges: Ranges | None) -> Scaler:
+        """Two rounds of sums; a center that falls silent in between is in neither."""
+        parts, again = centers.sums(), dict[str, Array]()
+        while set(again) != set(parts):
+            parts = {name: parts[name] for name in again or parts}
+            total = reduce(add, (parts[name] for name in sorted(parts)))
+            again = centers.squares(total.mean)
+        squares = reduce(add, (again[name] for name in sorted(again)))
+        centers.inspect(total, squares)
+        return (view_scaler if self.by_view else standard_scaler)(layout, total, squares)
+
+
+class SharedExtremes(Scaling):
+    """From the lowest and highest values over all centers, each of which is the value of a real subject."""
+
+    steps: ClassVar[tuple[str, ...]] = ("extremes",)
+    extremes: ClassVar[bool] = True
+    leaves: ClassVar[str] = "once, for each column, its lowest and its highest value; "
+    warning: ClassVar[str] = (
+        "WARNING: the scaling 'shared-minmax' sends the lowest and the highest value of every column. Each of them is "
+        "the value of a real patient, and others may recognise it. Ask the coordinator for 'shared-standard' or "
+        "'declared'."
+    )
+
+    def public(self, layout: Layout, ranges: Ranges | None) -> None:
+        """Nobody knows it yet."""
+
+    def agree(self, layout: Layout, centers: Centers, ranges: Ranges | None) -> Scaler:
+        """One round of extremes."""
+        parts = centers.extremes().values()
+        low = np.minimum.reduce([np.where(part.seen > 0, part.low, np.inf) for part in parts])
+        high = np.maximum.reduce([np.where(part.seen > 0, part.high, -np.inf) for part in parts])
+        return minmax(layout, low, high)
+
+
+class OwnExtremes(Scaling):
+    """Each center scales by its own lowest and highest values, as in the paper; nobody else learns them."""
+
+    extremes: ClassVar[bool] = True
+    common: ClassVar[bool] = False
+
+    def public(self, layout: Layout, ranges: Ranges | None) -> None:
+        """Nothing is common."""
+
+    def at_center(self, layout: Layout, rows: RowsRead | None, ranges: Ranges | None, agreed: Scaler | None) -> Scaler:
+        """Lowest value 0 and highest 1, of the views that the center holds."""
+        assert rows is not None
+        return minmax(rows.statistics.layout, rows.low, rows.high)
+
+
 def sums_of(layout: Layout, part: Statistics) -> Sums:
     """The share of one center, in the layout of the study: zero for the views that it lacks."""
     counts, sums = np.zeros(layout.total), np.zeros(layout.total)
@@ -111,26 +252,23 @@ def view_scaler(layout: Layout, total: Sums, squares: Array) -> Scaler:
     return from_vectors(layout, total.mean, np.sqrt(pooled)[layout.view_of])
 
 
-def agreed_scaler(scaling: str, layout: Layout, parts: Sequence[Statistics]) -> Scaler:
-    """The scaling "shared-standard" or "shared-view" of centers in one process, in the order given."""
-    total = reduce(add, (sums_of(layout, part) for part in parts))
-    squares = reduce(add, (squares_of(layout, part, total.mean) for part in parts))
-    return (view_scaler if scaling == "shared-view" else standard_scaler)(layout, total, squares)
+def extremes_of(layout: Layout, part: RowsRead) -> Extremes:
+    """The extremes of one center, in the layout of the study; unseen features have none."""
+    seen, low, high = (np.zeros(layout.total) for _ in range(3))
+    where = _columns(layout, part.statistics.layout)
+    there = np.isfinite(part.low)
+    seen[where], low[where], high[where] = there, np.where(there, part.low, 0.0), np.where(there, part.high, 0.0)
+    return Extremes(seen, low, high)
 
 
-def minmax(layout: Layout, lows: Sequence[tuple[Layout, Array]], highs: Sequence[tuple[Layout, Array]]) -> Scaler:
-    """Lowest value 0 and highest 1 over the given centers."""
-    low, high = np.full(layout.total, np.inf), np.full(layout.total, -np.inf)
-    for own, values in lows:
-        low[_columns(layout, own)] = np.minimum(low[_columns(layout, own)], values)
-    for own, values in highs:
-        high[_columns(layout, own)] = np.maximum(high[_columns(layout, own)], values)
+def minmax(layout: Layout, low: Array, high: Array) -> Scaler:
+    """Lowest value 0 and highest 1; a feature without extremes (not finite) keeps its unit."""
     seen = np.isfinite(low)
     return from_vectors(layout, np.where(seen, low, 0.0), np.where(seen, high - np.where(seen, low, 0.0), 1.0))
 
 
 def declared(layout: Layout, ranges: Ranges | None) -> Scaler:
-    """Scaling by public ranges: costs no privacy, because no data were looked at."""
+    """The scaler of public ranges."""
     missing = [name for name in layout.names if ranges is None or name not in ranges]
     if missing:
         raise UserError(
@@ -144,3 +282,17 @@ def declared(layout: Layout, ranges: Ranges | None) -> Scaler:
 
 def _columns(whole: Layout, own: Layout) -> Array:
     return np.concatenate([np.arange(whole.slices[n].start, whole.slices[n].stop) for n in own.names])
+
+
+SCALINGS: dict[str, Scaling] = {
+    "shared-standard": SharedMoments(by_view=False),
+    "shared-view": SharedMoments(by_view=True),
+    "shared-minmax": SharedExtremes(),
+    "center-minmax": OwnExtremes(),
+    "declared": Declared(),
+}
+
+
+def scaling_of(name: str | None) -> Scaling:
+    """The scaling that settings name; None is that of the data's own units."""
+    return Scaling() if name is None else SCALINGS[name]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 
 from vedute.data.check import CheckReport, check
-from vedute.data.fingerprint import Fingerprint
+from vedute.data.identity import RowIdentity
 from vedute.data.names import name_problems
 from vedute.data.problems import SHOWN, Problems, nearest, some
 from vedute.data.resolve import View, resolve_pools, resolve_views
@@ -43,10 +43,10 @@ EVERY = 10_000  # complaints to a center, which mends its files without the stud
 class Folded(Generic[F]):
     """One center after all its rows went by."""
 
-    center: str
     result: F
     subjects: int
-    fingerprint: str
+    digest: str  # the identity of the rows, to be compared when they are read again; "" for tables in memory
+    name: str = ""  # of their ledger, if its key was given
 
 
 @dataclass(frozen=True)
@@ -135,20 +135,25 @@ class Study:
         with closing(stream(self._pool(center), self._bounds(enforce_ranges))) as chunks:
             yield from (chunk for chunk in chunks if chunk.center == center)
 
-    def fold(self, make: Callable[[str], F], *, enforce_ranges: bool = True) -> dict[str, Folded[F]]:
-        """Feed the rows of every center to its own ``make(center)``; every file is read once for all centers."""
+    def fold(
+        self, make: Callable[[str], F], *, key: Callable[[str], bytes] | None = None, enforce_ranges: bool = True
+    ) -> dict[str, Folded[F]]:
+        """Feed the rows of every center to its own ``make(center)``; every file is read once for all centers.
+
+        With the ``key`` of a center its rows also get the name under which their ledger is kept.
+        """
         results = {center: make(center) for center in self.centers}
-        prints = {center: Fingerprint(self.columns) for center in self.centers}
+        rows = {center: RowIdentity(self.columns, key(center) if key else None) for center in self.centers}
         for pool in self.pools:
             for chunk in stream(pool, self._bounds(enforce_ranges)):
-                prints[chunk.center].add(chunk.keys, chunk.views)
+                rows[chunk.center].add(chunk.views, chunk.keys)
                 if chunk.views:
                     results[chunk.center].add(chunk.views)
         for center in self.centers:
-            _require_rows(center, prints[center].n)
+            _require_rows(center, rows[center].subjects)
         return {
-            center: Folded(center, results[center], prints[center].n, prints[center].hexdigest())
-            for center in self.centers
+            center: Folded(results[center], read.subjects, read.digest(), read.name() if key else "")
+            for center, read in rows.items()
         }
 
     def read(self, center: str) -> MultiView:
@@ -166,13 +171,6 @@ class Study:
             {name: self.views[name].columns for name in held},
             np.concatenate(groups) if groups else None,
         )
-
-    def fingerprint(self, center: str) -> str:
-        """A hash of the rows of one center (see :mod:`vedute.data.fingerprint`), as :meth:`fold` gives it."""
-        whole = Fingerprint(self.columns)
-        for chunk in self.chunks(center, enforce_ranges=False):
-            whole.add(chunk.keys, chunk.views)
-        return whole.hexdigest()
 
     def check(self) -> CheckReport:
         """Read everything and report views, subjects, missing cells, ranges and problems."""

@@ -10,13 +10,13 @@ import pandas as pd
 from vedute.data.views import MultiView
 from vedute.errors import UserError
 from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.schema import Schema
 
 Columns = Mapping[str, tuple[str, ...]]
 
 
-def common_layout(centers: Mapping[str, MultiView]) -> tuple[Layout, dict[str, tuple[str, ...]]]:
-    """The views of all centers, sorted by name, and their columns; the same view must look the same everywhere."""
+def common_schema(centers: Mapping[str, MultiView]) -> Schema:
+    """The views of all centers and their columns; the same view must look the same everywhere."""
     columns: dict[str, tuple[str, ...]] = {}
     origin: dict[str, str] = {}
     for center, table in centers.items():
@@ -25,8 +25,7 @@ def common_layout(centers: Mapping[str, MultiView]) -> tuple[Layout, dict[str, t
                 columns[view], origin[view] = names, center
             elif columns[view] != names:
                 raise UserError(_mismatch(view, center, names, origin[view], columns[view]))
-    ordered = {view: columns[view] for view in sorted(columns)}
-    return Layout(tuple(ordered), tuple(len(names) for names in ordered.values())), ordered
+    return Schema(columns)
 
 
 def _mismatch(view: str, center: str, names: Sequence[str], other: str, expected: Sequence[str]) -> str:
@@ -40,12 +39,12 @@ def _mismatch(view: str, center: str, names: Sequence[str], other: str, expected
     return f"view {view!r} {detail}; a view must have the same columns everywhere"
 
 
-def as_views(views: Any, layout: Layout, columns: Columns) -> MultiView:
+def as_views(views: Any, columns: Columns) -> MultiView:
     """New rows for a fitted model: known views only, columns as they were when it was fitted."""
     table = MultiView.from_mapping(views)
     for name, array in table.views.items():
         if name not in columns:
-            raise UserError(f"view {name!r} is not in the model; known are {', '.join(map(repr, layout.names))}")
+            raise UserError(f"view {name!r} is not in the model; known are {', '.join(map(repr, columns))}")
         if array.shape[1] != len(columns[name]):
             raise UserError(
                 f"view {name!r} has {array.shape[1]} columns, but was fitted with {len(columns[name])}; give the same"

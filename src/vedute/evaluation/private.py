@@ -14,8 +14,8 @@ from vedute.model.prediction import global_emission
 from vedute.model.schema import Layout
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute.run.fitting import conclude, prepare, run
-from vedute.run.loop import Progress
-from vedute.run.private import Ledgers, fit_privately
+from vedute.run.private import Ledgers, described, fit_privately
+from vedute.run.protocol import Progress
 from vedute.run.settings import Settings
 from vedute.run.sources import open_rows, open_source
 
@@ -77,7 +77,7 @@ class Variant:
             scaling = "shared-minmax"
         return Settings(
             self.n_components, rounds, preset=preset, scaling=scaling, tol=tol, seed=seed,
-            privacy=None if policy is None else policy.table(),
+            privacy=None if policy is None else described(policy),
         )  # fmt: skip
 
     def fit(self, centers: Centers, seed: int) -> Trail:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vedute.data.scaling import scaling_of
 from vedute.data.study import Study
 from vedute.privacy.policies import Policy, make_policy
 
@@ -15,10 +16,6 @@ REFUSED = (
     "Refused, whatever the server says: another study, a weaker policy, more than {runs} runs or more rounds in one, "
     "a second prior or scaling for the same round, code, and priors with standard deviations outside {least:g} to "
     "{most:g}."
-)
-MINMAX = (
-    "WARNING: the scaling 'shared-minmax' sends the lowest and the highest value of every column. Each of them is the "
-    "value of a real patient, and others may recognise it. Ask the coordinator for 'shared-standard' or 'declared'."
 )
 
 
@@ -35,5 +32,6 @@ def disclosure(study: Study) -> tuple[str, ...]:
     policy, settings = own_policy(study).of(center), study.federation
     policy.check_scaling(settings.scaling)
     refused = REFUSED.format(runs=settings.runs, least=settings.smallest_sd, most=settings.largest_sd)
-    told = (policy.leaves(settings.scaling, settings.rounds), NEVER, refused)
-    return (*told, MINMAX) if settings.scaling == "shared-minmax" else told
+    scaling = scaling_of(settings.scaling)
+    told = (policy.leaves(scaling.leaves, settings.rounds), NEVER, refused, scaling.warning)
+    return tuple(paragraph for paragraph in told if paragraph)

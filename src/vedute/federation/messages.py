@@ -11,19 +11,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vedute.errors import Refused, UserError
-from vedute.federation.protocol import STEPS, Answer, Question, Step
 from vedute.model.packing import packed_size
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
 from vedute.privacy.policies import policy_of
 from vedute.privacy.release import Release, event_from_json, event_to_json
-from vedute.run.model_file import SCALARS, build_settings, describe_settings
+from vedute.run.fitted_model import SCALARS, build_settings, describe_settings
+from vedute.run.protocol import STEPS, Step
+from vedute.run.settings import Settings
 
 META = "vedute"  # the entry that holds everything but the arrays, as JSON
 MOST_TEXT = 1 << 20  # bytes of that JSON: thousands of events and centers fit
@@ -34,8 +36,35 @@ RUN_NAME = re.compile(r"[0-9a-f]{32}")
 Shape = tuple[int, ...]
 
 
-def encode_question(question: Question) -> bytes:
-    """A question as bytes."""
+@dataclass(frozen=True)
+class Request:
+    """A question as it travels: with the run, the study and all settings, so that a center can judge it alone.
+
+    A center that was restarted thereby knows where it is.
+    """
+
+    step: Step
+    run: str  # names the run across restarts
+    study: str  # the checksum of the study that all agreed to
+    settings: Settings
+    round: int = 0
+    values: Mapping[str, Array] = field(default_factory=dict)
+    among: tuple[str, ...] = ()  # the centers whose answers made the prior that is told
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer as it travels: which request it belongs to, the views that the center holds, and a release."""
+
+    step: Step
+    run: str
+    round: int
+    views: tuple[str, ...]
+    release: Release
+
+
+def encode_request(question: Request) -> bytes:
+    """A request as bytes."""
     about = {
         "step": question.step, "run": question.run, "study": question.study, "round": question.round,
         "settings": describe_settings(question.settings), "among": list(question.among),
@@ -43,8 +72,8 @@ def encode_question(question: Question) -> bytes:
     return _encode(about, question.values)
 
 
-def encode_answer(answer: Answer) -> bytes:
-    """An answer as bytes; besides the release it only repeats what was public before."""
+def encode_reply(answer: Reply) -> bytes:
+    """A reply as bytes; besides the release it only repeats what was public before."""
     release = answer.release
     about = {
         "step": answer.step, "run": answer.run, "round": answer.round, "views": list(answer.views),
@@ -54,8 +83,8 @@ def encode_answer(answer: Answer) -> bytes:
     return _encode(about, release.values)
 
 
-def decode_question(data: bytes, layout: Layout) -> Question:
-    """A question of the server, whose arrays fit the layout of the study; whether to answer it is not decided here."""
+def decode_request(data: bytes, layout: Layout) -> Request:
+    """A request of the server, whose arrays fit the layout of the study; whether to answer it is not decided here."""
     about, arrays = _decode(data, most_numbers(layout, None))
     _same_keys(about, ASKED)
     step = _step(about["step"])
@@ -63,16 +92,16 @@ def decode_question(data: bytes, layout: Layout) -> Question:
         settings = build_settings(about["settings"])
     except (UserError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"settings: {error}") from None
-    question = Question(
+    question = Request(
         step, _run(about["run"]), _text(about["study"], 64), settings, _count(about["round"]), arrays,
         _names(about["among"]),
     )  # fmt: skip
-    _check_arrays(arrays, question_shapes(question, layout), may_be_infinite=("prior.sigma2_mu", "prior.sigma2_W"))
+    _check_arrays(arrays, request_shapes(question, layout), may_be_infinite=("prior.sigma2_mu", "prior.sigma2_W"))
     return question
 
 
-def decode_answer(data: bytes, question: Question, layout: Layout, policy: str) -> Answer:
-    """An answer to ``question``; a reply to any other, an earlier round say, is refused."""
+def decode_reply(data: bytes, question: Request, layout: Layout, policy: str) -> Reply:
+    """A reply to a request; one to any other, an earlier round say, is refused."""
     about, arrays = _decode(data, most_numbers(layout, question.settings.n_components))
     _same_keys(about, ANSWERED)
     if (about["step"], about["run"], about["round"]) != (question.step, question.run, question.round):
@@ -80,12 +109,12 @@ def decode_answer(data: bytes, question: Question, layout: Layout, policy: str) 
     if about["policy"] != policy:
         raise Refused(f"it was released under the policy {about['policy']!r}, not {policy!r}")
     views = _views(about["views"], layout)
-    _check_arrays(arrays, answer_shapes(question, layout.restrict(views), layout))
+    _check_arrays(arrays, reply_shapes(question, layout.restrict(views), layout))
     release = _release(about, arrays)
-    return Answer(question.step, question.run, question.round, views, release)
+    return Reply(question.step, question.run, question.round, views, release)
 
 
-def is_answer(data: bytes) -> None:
+def is_reply(data: bytes) -> None:
     """Refuse what is not an encoded release, whatever the question was: the last look before it leaves."""
     about, arrays = _decode(data, MOST_NUMBERS)
     _same_keys(about, ANSWERED)
@@ -100,7 +129,7 @@ def _release(about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Release:
         raise Refused(f"events: {error}") from None
 
 
-def question_shapes(question: Question, layout: Layout) -> dict[str, Shape]:
+def request_shapes(question: Request, layout: Layout) -> dict[str, Shape]:
     """The arrays that a question has."""
     q, d, k = question.settings.n_components, layout.total, len(layout.names)
     if question.step == "squares":
@@ -113,7 +142,7 @@ def question_shapes(question: Question, layout: Layout) -> dict[str, Shape]:
     return found | {name: shape for name, shape in optional.items() if name in question.values}
 
 
-def answer_shapes(question: Question, held: Layout, layout: Layout) -> dict[str, Shape]:
+def reply_shapes(question: Request, held: Layout, layout: Layout) -> dict[str, Shape]:
     """The arrays that an answer has, of a center that holds some of the views."""
     q, d = question.settings.n_components, layout.total
     if question.step == "sums":

@@ -1,8 +1,8 @@
-"""A center that is asked from elsewhere: it judges each question by what it agreed to, answers, and keeps its state.
+"""A center that is asked from elsewhere: it judges each request by what it agreed to, answers, and keeps its state.
 
 All that a run needs of the center is on the center's own disk before an answer leaves, so that a center that was
-killed answers the same question again with the same bits. What a question asks beyond the agreement is refused, and
-why is told at home only.
+killed answers the same request again with the same bits. What a request asks beyond the agreement is refused, and
+why is told at home only. So is a center whose rows are not those that its run began with.
 """
 
 from __future__ import annotations
@@ -10,49 +10,44 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from vedute.data.files import sha256, to_json, write_whole
+from vedute.data.files import from_json, read_whole, sha256, to_json, write_whole
 from vedute.data.ranges import named_ranges
-from vedute.data.scaling import Scaler, declared, from_vectors, identity, minmax, squares_of, sums_of
+from vedute.data.rows import StudyRows
+from vedute.data.scaling import Scaler, from_vectors, scaling_of
 from vedute.data.study import Study
+from vedute.data.threads import one_blas_thread
 from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.agreement import own_policy
-from vedute.federation.messages import decode_question, encode_answer
+from vedute.federation.encoding import build_question, content_arrays
+from vedute.federation.messages import Reply, Request, decode_request, encode_reply
 from vedute.federation.plausible import check_basis, check_parameters, check_prior, check_scaled, check_scaler
-from vedute.federation.protocol import Answer, Question
+from vedute.model.alignment import turned_center
 from vedute.model.local_step import State
-from vedute.model.packing import pack
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
-from vedute.model.statistics import Accumulator
-from vedute.privacy.ledger import Ledger
-from vedute.privacy.mechanisms import noise_source
-from vedute.privacy.policies import Policy, SubjectPrivacy, accept
+from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
+from vedute.privacy.policies import Policy, accept
 from vedute.privacy.policies.none import EXACT
 from vedute.privacy.release import Release, digest
-from vedute.privacy.second_moments import SecondMoments, checked_ranges, make_bound
-from vedute.privacy.update import Update
 from vedute.run import run_folder
-from vedute.run.center import Center, make_center, run_round
-from vedute.run.checkpoint import latest, read_named, write_named
-from vedute.run.fitted_model import Model
-from vedute.run.fitting import Folded, Ready, check_components, conclude, folded, needs_extremes
+from vedute.run.center import Center, run_round
+from vedute.run.checkpoint import build_state, latest, read_named, state_arrays, write_named
+from vedute.run.exchange import Ledgers, Participant, check_components, final_axes, read_participants, told_at_home
+from vedute.run.fitted_model import Model, describe_settings
 from vedute.run.inspection import require_subjects
 from vedute.run.latent import write_latent
-from vedute.run.loop import Progress
-from vedute.run.model_file import build_prior, describe_settings
-from vedute.run.private import RUN, Ledgers, Reader, policy_of, private_plan
+from vedute.run.protocol import Answer, Job, Progress, Question
+from vedute.run.server import conclude
 from vedute.run.settings import Settings
 
-STATE = ("mu", "W", "sigma2", "m", "cov")
 MOST_CENTERS = 10_000  # with a number of iterations of their own
-MOST_ITERATIONS = 10_000  # of a local step: beyond that a question only keeps the center busy
-TIMED = ("round", "finish")  # those that name a round
+MOST_ITERATIONS = 10_000  # of a local step: beyond that a request only keeps the center busy
+TIMED = ("round", "finish")  # steps that name a round
+IDENTITY = "rows.json"  # in the folder of a run: the identity of the rows that it began with
 
 
 class Site:
@@ -65,33 +60,38 @@ class Site:
         self.note = note  # hears, at home, what the server must not
         self.name = study.centers[0]
         self.agreed = sha256(study.text.encode())
-        self.columns, self.layout = study.schema.columns, study.schema.layout
+        self.layout = study.schema.layout
         self.ledgers = Ledgers(home / "ledgers")
-        self._reads: dict[object, tuple[Folded | SecondMoments, Ledger]] = {}
-        self._center: tuple[str, Center, Scaler] | None = None  # of the run that goes on
-        self._locks: dict[str, TextIO] = {}
-
-    def answer(self, question: Question) -> Answer | None:
-        """What leaves the center; None where only the server had something to say."""
-        policy = self._judge(question)
-        with threadpool_limits(1, user_api="blas"):  # the same bits as in one process
-            release, views = self._release(question, policy)
-        if release is None:
-            return None
-        return Answer(question.step, question.run, question.round, views, release)
+        self._read: tuple[str, StudyRows, Participant] | None = None  # what was read, and what for
+        self._scaled_for = ""  # the run whose units the participant has
+        self._lock: tuple[str, TextIO] | None = None  # of the run that goes on
 
     def respond(self, data: bytes) -> bytes | None:
-        """The same on bytes, as they came from the server and as they go back."""
-        answer = self.answer(decode_question(data, self.layout))
-        return None if answer is None else encode_answer(answer)
+        """What leaves the center, as bytes; None where only the server had something to say."""
+        reply = self.answer(decode_request(data, self.layout))
+        return None if reply is None else encode_reply(reply)
 
-    def _judge(self, question: Question) -> Policy:
+    def answer(self, request: Request) -> Reply | None:
+        """The same on values."""
+        policy = self._judge(request)
+        question = build_question(request.step, request.round, request.values, request.among, self.layout)
+        with one_blas_thread():  # the same bits as in one process
+            answer = self._answer(request, question, policy)
+        if answer is None:
+            return None
+        held = self.layout.restrict(answer.views)
+        release = answer.content
+        if not isinstance(release, Release):
+            release = Release(content_arrays(release, held), (EXACT,), policy.name)
+        return Reply(request.step, request.run, request.round, held.names, release)
+
+    def _judge(self, request: Request) -> Policy:
         """The policy to answer under; refuses what the center did not agree to."""
-        settings, limits = question.settings, self.study.federation
-        if question.study != self.agreed:
+        settings, limits = request.settings, self.study.federation
+        if request.study != self.agreed:
             raise Refused("the question belongs to another study than the one agreed to")
-        if settings.rounds > limits.rounds or question.round > settings.rounds:
-            raise Refused(f"round {question.round} of {settings.rounds}: the study allows {limits.rounds}")
+        if settings.rounds > limits.rounds or request.round > settings.rounds:
+            raise Refused(f"round {request.round} of {settings.rounds}: the study allows {limits.rounds}")
         each = list(settings.iterations.values()) if isinstance(settings.iterations, Mapping) else [settings.iterations]
         if max(*each, settings.first_iterations) > MOST_ITERATIONS or len(each) > MOST_CENTERS:
             raise Refused("more local iterations than any fit needs")
@@ -101,23 +101,22 @@ class Site:
             check_components(self.layout, settings)
             if self.study.components is not None and settings.n_components > self.study.components:
                 raise Refused(f"{settings.n_components} components, where the study has {self.study.components}")
-            asked = policy_of(settings)
-            policy = accept(own_policy(self.study), asked, self.name)
+            policy = accept(own_policy(self.study), settings.policy, self.name)
             policy.check_scaling(settings.scaling)
         except UserError as error:
             raise Refused(str(error)) from None
-        if question.step not in policy.steps(settings.scaling):
-            raise Refused(f"the step {question.step!r} under the policy {policy.name!r} and this scaling")
-        if (question.step in TIMED) != (question.round > 0):
-            raise Refused(f"round {question.round} of the step {question.step!r}")
-        self._same_run(question)
+        if request.step not in policy.steps(scaling_of(settings.scaling).steps):
+            raise Refused(f"the step {request.step!r} under the policy {policy.name!r} and this scaling")
+        if (request.step in TIMED) != (request.round > 0):
+            raise Refused(f"round {request.round} of the step {request.step!r}")
+        self._same_run(request)
         return policy
 
-    def _same_run(self, question: Question) -> None:
-        """A run keeps its settings: the first question writes them down."""
-        self._begin(question.run)
-        path = self._folder(question) / "asked.json"
-        told = json.loads(json.dumps(describe_settings(question.settings)))
+    def _same_run(self, request: Request) -> None:
+        """A run keeps its settings: the first request writes them down."""
+        self._begin(request.run)
+        path = self._folder(request) / "asked.json"
+        told = json.loads(json.dumps(describe_settings(request.settings)))
         if not path.exists():
             write_whole(path, to_json(told))
         elif json.loads(path.read_bytes()) != told:
@@ -125,7 +124,7 @@ class Site:
 
     def _begin(self, run: str) -> None:
         """No more runs than agreed, and one process for each: a straggler must not write over its successor's state."""
-        if run in self._locks:
+        if self._lock is not None and self._lock[0] == run:
             return
         runs = self.home / "runs"
         runs.mkdir(parents=True, exist_ok=True)
@@ -137,245 +136,199 @@ class Site:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused("another process of this center answers this run") from None
-        self._locks = {run: lock}
+        self._lock = run, lock
 
-    def _folder(self, question: Question) -> Path:
-        return self.home / "runs" / question.run
+    def _folder(self, request: Request) -> Path:
+        return self.home / "runs" / request.run
 
-    def _release(self, question: Question, policy: Policy) -> tuple[Release | None, tuple[str, ...]]:
+    def _job(self, settings: Settings, policy: Policy) -> Job:
+        """What is fitted, as this center sees it: under its own policy."""
+        ranges = named_ranges(self.study.ranges, self.study.schema, partial=not policy.exact)
+        return Job(self.study.schema, replace(settings, privacy=policy.table()), ranges)
+
+    def _answer(self, request: Request, question: Question, policy: Policy) -> Answer | None:
         if question.step == "finish":
-            return self._finish(question, policy)
-        if isinstance(policy, SubjectPrivacy):
-            moments, ledger = self._read_moments(policy)
-            noise = noise_source(None, self.name)
-            return policy.release(ledger, RUN, moments, noise), moments.ranges.layout.names
-        read, ledger = self._read(question.settings)
-        views = read.statistics.layout.names
+            return self._finish(request, question, policy)
+        job = self._job(request.settings, policy)
+        _, mine = self._participant(request, job, policy)
         if policy.exact:
-            policy.release(ledger, f"run {question.run}", {})
+            assert mine.ledger is not None
+            policy.release(mine.ledger, f"run {request.run}", {})
         if question.step == "round":
-            return self._round(question, policy, read, ledger), views
-        return Release(self._sums(question, read), (EXACT,), policy.name), views
+            return self._round(request, question, job, mine)
+        return mine.answer(question, job)
 
-    def _sums(self, question: Question, read: Folded) -> dict[str, Array]:
-        if question.step == "sums":
-            found = sums_of(self.layout, read.statistics)
-            return {"counts": found.counts, "sums": found.sums}
-        if question.step == "squares":
-            return {"squares": squares_of(self.layout, read.statistics, question.values["mean"])}
-        seen, low, high = (np.zeros(self.layout.total) for _ in range(3))
-        for name, columns in read.statistics.layout.slices.items():
-            there = np.isfinite(read.low[columns])
-            whole = self.layout.slices[name]
-            seen[whole] = there
-            low[whole], high[whole] = np.where(there, read.low[columns], 0.0), np.where(there, read.high[columns], 0.0)
-        return {"seen": seen, "low": low, "high": high}
+    def _participant(self, request: Request, job: Job, policy: Policy) -> tuple[StudyRows, Participant]:
+        """What the center knows of its rows; its files are read once for all requests of a process.
 
-    def _round(self, question: Question, policy: Policy, read: Folded, ledger: Ledger) -> Release:
-        prior = self._prior(question)
-        basis = question.values.get("basis")
-        center, _ = self._ready(question, read)
-        self._same_question(question)
-        center.state = self._state(question, question.round - 1)
-        if policy.exact:
-            plan = question.settings.plan()
-            (shared,) = run_round([center], prior, plan, question.round, basis if center.state is not None else None)
-            self._keep(question, center)
-            return Release({"contribution": pack(shared, center.statistics.layout)}, (EXACT,), policy.name)
-        params = self._hidden_step(question, center, prior)
-        update = Update(params, prior, question.round, question.settings.rounds)
-        return policy.release(ledger, RUN, update, noise_source(None, self.name))
-
-    def _hidden_step(self, question: Question, center: Center, prior: GlobalPrior) -> CenterParams:
-        """The local step of a policy that hides whether it broke down: then the center says what the prior says."""
-        try:
-            run_round([center], prior, private_plan(question.settings), question.round)
-            params = center.parameters()
-            check_parameters(params)
-        except (BreakdownError, Refused, ArithmeticError, ValueError, np.linalg.LinAlgError):
-            center.state = None
-            views = {name: prior.views[name] for name in center.statistics.layout.names}
-            least = self.study.federation.smallest_sd**2
-            return CenterParams(
-                {name: ViewParams(view.mu, view.W, max(view.sigma2, least)) for name, view in views.items()},
-                np.zeros(prior.q),
+        Rows that are read again, by a process that was started anew, must be those that the run began with.
+        """
+        kind = str(policy.table() if policy.once else scaling_of(job.settings.scaling).extremes)
+        if self._read is None or self._read[0] != kind:
+            rows = StudyRows(self.study, clipped=policy.once)
+            (mine,) = read_participants(rows, job, self.ledgers)
+            if not policy.once:
+                require_subjects(self.name, mine.data.statistics)
+            self._read = kind, rows, mine
+        _, rows, mine = self._read
+        mine.policy = policy
+        path, digest_now = self._folder(request) / IDENTITY, rows.digests[self.name]
+        if not path.exists():
+            write_whole(path, to_json({"rows": digest_now}))
+        elif from_json(read_whole(path), path)["rows"] != digest_now:
+            raise Refused(
+                f"the rows of center {self.name!r} are not those that run {request.run} began with: bring the files "
+                "back, or leave this run to the others and take part in a new one"
             )
-        self._keep(question, center)
-        return params
+        return rows, mine
 
-    def _prior(self, question: Question) -> GlobalPrior:
+    def _round(self, request: Request, question: Question, job: Job, mine: Participant) -> Answer:
+        prior = self._checked_prior(question)
+        center = self._scaled(request, question, job, mine)
+        self._same_question(request)
+        center.state = self._state(request, request.round - 1)
+        exact = mine.policy.exact
+        try:
+            (shared,) = run_round([center], prior, job.settings.plan(spreads=exact), question.round, question.basis)
+            if not exact:
+                check_parameters(center.parameters())
+        except (BreakdownError, Refused, ArithmeticError, ValueError, np.linalg.LinAlgError):
+            if exact:
+                raise
+            return self._as_the_prior(prior, question, job, mine)
+        self._keep(request, center)
+        return mine.after_round(shared, question, job)
+
+    def _as_the_prior(self, prior: GlobalPrior, question: Question, job: Job, mine: Participant) -> Answer:
+        """What a policy that hides the rows answers when the step broke down, which must not show: the prior."""
+        least = self.study.federation.smallest_sd**2
+        views = {name: prior.views[name] for name in mine.views}
+        params = CenterParams(
+            {name: ViewParams(view.mu, view.W, max(view.sigma2, least)) for name, view in views.items()},
+            np.zeros(prior.q),
+        )
+        return mine.let_out(params, question, job)
+
+    def _checked_prior(self, question: Question) -> GlobalPrior:
         """The prior that the server told, if it is one that a center agreed to be asked by."""
-        prior = build_prior(question.values, self.layout)
-        check_prior(prior, self.study.federation.smallest_sd, self.study.federation.largest_sd)
-        if "basis" in question.values:
-            check_basis(question.values["basis"])
-        return prior
+        assert question.prior is not None
+        check_prior(question.prior, self.study.federation.smallest_sd, self.study.federation.largest_sd)
+        if question.basis is not None:
+            check_basis(question.basis)
+        return question.prior
 
-    def _same_question(self, question: Question) -> None:
+    def _same_question(self, request: Request) -> None:
         """A round is answered for one prior, however often it is asked, and never after a later one."""
         for kind in ("state0", "state1"):
-            kept = latest(self._folder(question) / run_folder.CHECKPOINT, kind)
+            kept = latest(self._folder(request) / run_folder.CHECKPOINT, kind)
             if kept is None:
                 continue
             _, about = read_named(kept)
-            if about["round"] > question.round:
-                raise Refused(f"round {question.round}, when round {about['round']} was answered already")
-            if about["round"] == question.round and about["question"] != _digest(question):
-                raise Refused(f"round {question.round} with another prior than before")
+            if about["round"] > request.round:
+                raise Refused(f"round {request.round}, when round {about['round']} was answered already")
+            if about["round"] == request.round and about["question"] != _digest(request):
+                raise Refused(f"round {request.round} with another prior than before")
 
-    def _ready(self, question: Question, read: Folded) -> tuple[Center, Scaler]:
-        """The center with scaled statistics; the scaling of the run is kept, for questions that do not repeat it."""
-        if self._center is None or self._center[0] != question.run or "shift" in question.values:
-            scaler = self._scaler(question, read)
-            q, iterations = question.settings.n_components, question.settings.iterations_of(self.name)
-            center = make_center(self.name, scaler.apply(read.statistics), q, iterations)
-            self._center = question.run, center, scaler
-        return self._center[1], self._center[2]
+    def _scaled(self, request: Request, question: Question, job: Job, mine: Participant) -> Center:
+        """The center in scaled units; they are kept, for requests that do not repeat them."""
+        if mine.center is None or self._scaled_for != request.run or question.scaler is not None:
+            mine.begin(job, self._agreed_scaler(request, question, mine))
+            self._scaled_for = request.run
+        assert mine.center is not None
+        return mine.center
 
-    def _scaler(self, question: Question, read: Folded) -> Scaler:
-        scaling = question.settings.scaling
-        if scaling is None:
-            return identity(self.layout)
-        if scaling == "declared":
-            return declared(self.layout, named_ranges(self.study.ranges, self.layout, self.columns))
-        if scaling == "center-minmax":
-            own = read.statistics.layout
-            return minmax(own, [(own, read.low)], [(own, read.high)])
-        folder = self._folder(question) / run_folder.CHECKPOINT
-        if "shift" in question.values and "scale" in question.values:
-            arrays: Mapping[str, Array] = {name: question.values[name] for name in ("shift", "scale")}
-            check_scaler(arrays["shift"], arrays["scale"])
-            if (kept := latest(folder, "scaling")) is not None and not _same_arrays(read_named(kept)[0], arrays):
-                raise Refused("another scaling than the one that the run began with")
-            check_scaled(from_vectors(self.layout, arrays["shift"], arrays["scale"]).apply(read.statistics))
-            write_named(folder, "scaling", 0, dict(arrays), {})
-        elif (kept := latest(folder, "scaling")) is not None:
-            arrays, _ = read_named(kept)
-        else:
-            raise Refused("the scaling of the run was never told")
-        return from_vectors(self.layout, arrays["shift"], arrays["scale"])
+    def _agreed_scaler(self, request: Request, question: Question, mine: Participant) -> Scaler | None:
+        """The scaling of the run: as told now, or as it was told before; None where each center knows its own."""
+        if not scaling_of(request.settings.scaling).steps:
+            return None
+        folder = self._folder(request) / run_folder.CHECKPOINT
+        kept = latest(folder, "scaling")
+        before = None if kept is None else read_named(kept)[0]
+        if question.scaler is None:
+            return None if before is None else from_vectors(self.layout, before["shift"], before["scale"])
+        told = {name: request.values[name] for name in ("shift", "scale")}
+        check_scaler(told["shift"], told["scale"])
+        if before is not None and not all(np.array_equal(told[name], before[name]) for name in told):
+            raise Refused("another scaling than the one that the run began with")
+        check_scaled(question.scaler.apply(mine.data.statistics))
+        write_named(folder, "scaling", 0, told, {})
+        return question.scaler
 
-    def _state(self, question: Question, round_: int) -> State | None:
+    def _state(self, request: Request, round_: int) -> State | None:
         """The state that the center left after a round; None if that did not count: it then begins at the prior.
 
-        An answer may be lost on its way, so the question tells whose answers counted.
+        An answer may be lost on its way, so the request tells whose answers counted.
         """
-        if round_ == 0 or self.name not in question.among:
+        if round_ == 0 or self.name not in request.among:
             return None
-        kept = latest(self._folder(question) / run_folder.CHECKPOINT, f"state{round_ % 2}")
+        kept = latest(self._folder(request) / run_folder.CHECKPOINT, f"state{round_ % 2}")
         if kept is None:
             return None
         arrays, about = read_named(kept)
-        return State(*(arrays.get(part) for part in STATE)) if about["round"] == round_ else None  # type: ignore[arg-type]
+        return build_state(arrays) if about["round"] == round_ else None
 
-    def _keep(self, question: Question, center: Center) -> None:
+    def _keep(self, request: Request, center: Center) -> None:
         """Write the state after this round down; that before it stays, in case the same round is asked again."""
-        state = center.state
-        arrays = {part: value for part in STATE if (value := getattr(state, part)) is not None}
-        kind, about = f"state{question.round % 2}", {"round": question.round, "question": _digest(question)}
-        write_named(self._folder(question) / run_folder.CHECKPOINT, kind, question.round, arrays, about)
+        assert center.state is not None
+        kind, about = f"state{request.round % 2}", {"round": request.round, "question": _digest(request)}
+        folder = self._folder(request) / run_folder.CHECKPOINT
+        write_named(folder, kind, request.round, state_arrays(center.state), about)
 
-    def _finish(self, question: Question, policy: Policy) -> tuple[Release | None, tuple[str, ...]]:
-        """Write the model into the center's own run folder; without a policy, tell the center's parameters."""
-        if not policy.exact:
-            self._finish_silently(question, policy)
-            return None, ()
-        folder = self._folder(question)
-        with run_folder.opened(folder / "model"):
-            if run_folder.stage(folder / "model") is not run_folder.Stage.FINISHED:
-                self._conclude(question, policy, folder / "model")
-        model = run_folder.load_run(folder / "model").model
-        own = model.centers.get(self.name)
-        if own is None:
-            return None, ()
-        views = [own.views[name] for name in self.layout.names if name in own.views]
-        values: dict[str, Array] = {
-            "mu": np.concatenate([view.mu for view in views]),
-            "W": np.concatenate([view.W for view in views]),
-            "sigma2": np.array([view.sigma2 for view in views]),
-            "m": own.m,
-        }
-        return Release(values, (EXACT,), policy.name), tuple(own.views)
+    def _finish(self, request: Request, question: Question, policy: Policy) -> Answer | None:
+        """Write the model into the center's own run folder; without a policy, tell the center's parameters.
 
-    def _finish_silently(self, question: Question, policy: Policy) -> None:
-        """The same where a policy hides the rows: nothing that happens here may show outside, not even a failure."""
-        folder = self._folder(question) / "model"
+        Where a policy hides the rows nothing that happens here may show outside, not even a failure.
+        """
+        folder = self._folder(request) / "model"
         try:
             with run_folder.opened(folder):
                 if run_folder.stage(folder) is not run_folder.Stage.FINISHED:
-                    self._conclude(question, policy, folder)
+                    self._conclude(request, question, policy, folder)
         except Exception as error:
-            self.note(f"the model of run {question.run} could not be written: {type(error).__name__}: {error}")
+            if policy.exact:
+                raise
+            self.note(f"the model of run {request.run} could not be written: {type(error).__name__}: {error}")
+        if not policy.exact:
+            return None
+        own = run_folder.load_run(folder).model.centers.get(self.name)
+        return None if own is None else Answer(tuple(own.views), own)
 
-    def _conclude(self, question: Question, policy: Policy, folder: Path) -> None:
-        settings, prior = question.settings, self._prior(question)
-        if isinstance(policy, SubjectPrivacy):
-            moments, ledger = self._read_moments(policy)
-            if not ledger.entries():
-                raise Refused("the end of a run to which this center never gave anything")
-            scaler, told = self._told_scaler(question), moments.told()
-            model = Model(self.layout, self.columns, prior, {}, {self.name: scaler}, settings)
-        else:
-            read, _ = self._read(settings)
-            center, scaler = self._ready(question, read)
-            center.state, told = self._state(question, question.round), None
-            model = self._model(question, prior, center, scaler, policy)
-        run_folder.begin(folder, self.study.text, settings)
-        write_latent(self.study, model, {self.name: self.study.fingerprint(self.name)}, folder / run_folder.LOCAL)
-        if told is not None:
+    def _conclude(self, request: Request, question: Question, policy: Policy, folder: Path) -> None:
+        self._checked_prior(question)
+        job = self._job(request.settings, policy)
+        rows, mine = self._participant(request, job, policy)
+        if policy.once and not (mine.ledger is not None and mine.ledger.entries()):
+            raise Refused("the end of a run to which this center never gave anything")
+        model = self._model(request, question, job, mine)
+        run_folder.begin(folder, self.study.text, request.settings)
+        write_latent(rows, model, folder / run_folder.LOCAL)
+        for told in told_at_home([mine]).values():
             write_whole(folder / run_folder.LOCAL / self.name / "clipped.json", to_json(asdict(told)))
         run_folder.finish(folder, run_folder.Run(model, (), converged=True))
         for kind in ("state0", "state1", "scaling"):
             if (kept := latest(folder.parent / run_folder.CHECKPOINT, kind)) is not None:
                 kept.unlink()
 
-    def _model(self, question: Question, prior: GlobalPrior, center: Center, scaler: Scaler, policy: Policy) -> Model:
-        settings = question.settings
-        if not policy.exact:
-            return Model(self.layout, self.columns, prior, {}, {self.name: scaler}, settings)
-        there = (center,) if center.state is not None else ()
-        ready = Ready(self.layout, there, {self.name: scaler}, prior)
-        return conclude(ready, Progress(prior, basis=question.values.get("basis")), settings, self.columns)
-
-    def _told_scaler(self, question: Question) -> Scaler:
-        if question.settings.scaling == "declared":
-            return declared(self.layout, named_ranges(self.study.ranges, self.layout, self.columns))
-        if "shift" not in question.values or "scale" not in question.values:
-            return identity(self.layout)
-        check_scaler(question.values["shift"], question.values["scale"])
-        return from_vectors(self.layout, question.values["shift"], question.values["scale"])
-
-    def _read(self, settings: Settings) -> tuple[Folded, Ledger]:
-        """What the center knows of its rows, and their ledger; the files are read once for all questions."""
-        extremes = needs_extremes(settings)
-        if extremes not in self._reads:
-            salt = self.ledgers.salt(self.name)
-            made = self.study.fold(lambda _: Reader(Accumulator(self.layout, extremes=extremes), salt))[self.name]
-            read = folded(made.result.sink)
-            require_subjects(self.name, read.statistics)
-            self._reads[extremes] = read, self.ledgers.open(self.name, made.result.print.name())
-        found, ledger = self._reads[extremes]
-        assert isinstance(found, Folded)
-        return found, ledger
-
-    def _read_moments(self, policy: SubjectPrivacy) -> tuple[SecondMoments, Ledger]:
-        if "moments" not in self._reads:
-            held = self.layout.restrict(view for pool in self.study.pools for view in pool.files)
-            bounds = named_ranges(self.study.ranges, self.layout, self.columns, partial=True)
-            ranges, bound = checked_ranges(held, self.columns, bounds or {}), make_bound(held, policy.bound)
-            salt = self.ledgers.salt(self.name)
-            made = self.study.fold(lambda _: Reader(SecondMoments(ranges, bound), salt), enforce_ranges=False)
-            reader = made[self.name].result
-            self._reads["moments"] = reader.sink, self.ledgers.open(self.name, reader.print.name())
-        found, ledger = self._reads["moments"]
-        assert isinstance(found, SecondMoments)
-        return found, ledger
+    def _model(self, request: Request, question: Question, job: Job, mine: Participant) -> Model:
+        """The model as this center knows it, with its own parameters where it shared them."""
+        prior, settings, params = question.prior, request.settings, dict[str, CenterParams]()
+        assert prior is not None
+        if mine.policy.once:  # the server fitted what was released, and tells its units
+            if question.scaler is not None:
+                check_scaler(request.values["shift"], request.values["scale"])
+            units = scaling_of(settings.scaling).at_center(self.layout, None, job.ranges, question.scaler)
+            return Model(job.schema, prior, {}, {self.name: units}, settings)
+        center = self._scaled(request, question, job, mine)
+        assert mine.scaler is not None
+        if not mine.policy.exact:
+            return Model(job.schema, prior, {}, {self.name: mine.scaler}, settings)
+        center.state = self._state(request, request.round)
+        if center.state is not None:
+            own, turn = center.parameters(question.basis), final_axes(prior, settings)
+            params[self.name] = own if turn is None else turned_center(own, turn)
+        return conclude(Job(job.schema, settings), Progress(prior), params, {self.name: mine.scaler})
 
 
-def _digest(question: Question) -> str:
+def _digest(request: Request) -> str:
     """What a round was asked about, but for the scaling, which is told once."""
-    return digest({name: value for name, value in question.values.items() if name not in ("shift", "scale")})
-
-
-def _same_arrays(a: Mapping[str, Array], b: Mapping[str, Array]) -> bool:
-    return all(np.array_equal(a[name], b[name]) for name in b)
+    return digest({name: value for name, value in request.values.items() if name not in ("shift", "scale")})

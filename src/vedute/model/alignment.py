@@ -6,10 +6,12 @@ centers that found the same W up to a rotation agree after it, even when the com
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vedute.model.local_step import State
-from vedute.model.parameters import Array
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.stacked import Bunch, StackedPrior
 
 
@@ -42,3 +44,23 @@ def rotation_towards(W: Array, target: Array) -> Array:
     """The orthogonal R that brings ``W R`` nearest to the target."""
     U, _, Vt = np.linalg.svd(W.mT @ target)
     return np.asarray(U @ Vt)
+
+
+def principal_axes(prior: GlobalPrior) -> Array:
+    """The rotation that makes components uncorrelated in what they explain, largest first, largest loading positive."""
+    W = np.concatenate([v.W / np.sqrt(v.sigma2) for v in prior.views.values()])
+    _, _, Vt = np.linalg.svd(W.T @ W)
+    turned = W @ Vt.T
+    signs = np.sign(turned[np.abs(turned).argmax(axis=0), np.arange(turned.shape[1])])
+    return np.asarray(Vt.T * np.where(signs == 0, 1.0, signs))
+
+
+def turned_prior(prior: GlobalPrior, R: Array) -> GlobalPrior:
+    """The prior with its latent space rotated."""
+    return prior.with_views({name: replace(view, W=view.W @ R) for name, view in prior.views.items()})
+
+
+def turned_center(center: CenterParams, R: Array) -> CenterParams:
+    """The parameters of a center with its latent space rotated."""
+    views = {name: ViewParams(view.mu, view.W @ R, view.sigma2) for name, view in center.views.items()}
+    return CenterParams(views, center.m @ R)

@@ -58,3 +58,7 @@ class Schema:
     def layout(self) -> Layout:
         """The views with their numbers of features."""
         return Layout(tuple(self.columns), tuple(len(names) for names in self.columns.values()))
+
+    def restrict(self, views: Iterable[str]) -> Schema:
+        """What a center has that holds only some of the views."""
+        return Schema({view: self.columns[view] for view in views})

@@ -62,10 +62,10 @@ class Statistics:
         keep = np.concatenate([np.arange(self.layout.total)[self.layout.slices[name]] for name in names])
         return Statistics(
             self.layout.restrict(names),
-            self.mask[:, keep],
+            self.mask.take(keep, axis=1),  # in C order, as if the other views had never been there
             self.n,
-            self.mean[:, keep],
-            self.factor[:, keep],
+            self.mean.take(keep, axis=1),
+            self.factor.take(keep, axis=1),
             self.owner,
         )
 

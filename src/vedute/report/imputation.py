@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vedute.data.scaling import scaling_of
 from vedute.model.parameters import Array
 from vedute.model.prediction import posterior
 from vedute.report.fitted import WITHHELD
@@ -28,7 +29,6 @@ from vedute.report.parts import (
 )
 from vedute.report.reading import Folder
 from vedute.run.fitted_model import Model
-from vedute.run.model_file import own_scaling
 
 FEATURES = 8  # of a missing view that are shown: those that the components carry most
 GAPS = 60  # missing views that get a figure and a table
@@ -127,7 +127,7 @@ def _certainties(model: Model, whole: dict[str, float]) -> Table:
 
 def _gap_table(model: Model, center: str, view: str, *, folded: bool) -> Table:
     """In the units of the data, where all centers share one scaling."""
-    shared = None if own_scaling(model.settings) else next(iter(model.scalers.values()))
+    shared = next(iter(model.scalers.values())) if scaling_of(model.settings.scaling).common else None
     rows = []
     for found in predict_gap(model, center, view):
         j = model.columns[view].index(found.feature)

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
-from vedute.model.schema import Layout
+from vedute.model.schema import Schema
 from vedute.report import convergence
 from vedute.report.page import page, render
 from vedute.report.parts import Section
 from vedute.report.reading import Folder, read_folder, title_of
 from vedute.run.checkpoint import latest, load_snapshot, read_named
-from vedute.run.fitted_model import Model
-from vedute.run.model_file import build_settings
+from vedute.run.fitted_model import Model, build_settings
 from vedute.run.run_folder import CHECKPOINT, CHECKSUMS, RUN, Run, Stage, stage
 
 WAITING = (
@@ -57,13 +56,12 @@ def _running(path: Path) -> Folder | None:
         if data is None:
             return None
         _, names = read_named(data)
-        columns = {view: tuple(listed) for view, listed in names["views"].items()}
-        layout = Layout(tuple(columns), tuple(len(listed) for listed in columns.values()))
-        snapshot = load_snapshot(path / CHECKPOINT, layout)
+        schema = Schema(names["views"])
+        snapshot = load_snapshot(path / CHECKPOINT, schema.layout)
         settings = build_settings(from_json(read_whole(path / RUN), path / RUN)["settings"])
     except UserError:
         return None  # a newer checkpoint took its place; the next look finds that
     if snapshot is None or not snapshot.progress.history:
         return None
-    model = Model(layout, columns, snapshot.progress.prior, {}, {}, settings)
+    model = Model(schema, snapshot.progress.prior, {}, {}, settings)
     return Folder(title_of(path), Run(model, snapshot.progress.history, False))

@@ -18,7 +18,7 @@ from vedute.estimator import FederatedPPCA
 from vedute.model.parameters import Array
 from vedute.privacy import hash_chain
 from vedute.run.latent import DATA, LATENT
-from vedute.run.loop import Record
+from vedute.run.protocol import Record
 from vedute.run.run_folder import LOCAL, RUN, STUDY, Run, load_run
 
 SELECTION = "selection.csv"

@@ -1,6 +1,6 @@
-"""A center: its statistics and the state that stays at home between rounds.
+"""A center: what it knows of its rows, and the state that stays at home between rounds.
 
-Centers are computed alone (across machines) or several as one bunch (in one process): the same code, the same bits.
+Centers are computed alone (across machines) or several stacked (in one process): the same code, the same bits.
 """
 
 from __future__ import annotations
@@ -13,28 +13,35 @@ import numpy as np
 from vedute.errors import BreakdownError
 from vedute.model.alignment import align, rebased
 from vedute.model.contribution import Contribution, contributions
-from vedute.model.local_step import LocalRule, State, fit, free_columns
+from vedute.model.local_step import State, fit, free_columns
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.rotation import Rotation, Turned, find_rotation, turn
 from vedute.model.schema import Layout
 from vedute.model.seeds import RoundStream, stream
 from vedute.model.stacked import Bunch, StackedPrior, make_bunch, shape_key, stack_prior
-from vedute.model.statistics import Statistics
+from vedute.model.statistics import Accumulator, Statistics
+from vedute.run.settings import Plan
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What all centers do in a round; public, agreed before the first one."""
+class CenterData:
+    """What a center knows of its rows after reading them once, in the units of the data."""
 
-    q: int
-    iterations: int = 15
-    first_iterations: int = 30
-    rule: LocalRule = field(default_factory=LocalRule)
-    align: bool = True  # rotate the latent space towards the prior's before sharing
-    posterior: bool = True  # share posterior spreads with the estimates
-    redraw: bool = False  # the paper: W and sigma2 are drawn anew from the prior at the start of each round
-    own_start: bool = False  # the paper: each center begins round 1 from random values of its own
-    seed: int = 0
+    statistics: Statistics  # of the views of which something was observed
+    low: Array
+    high: Array
+    digest: str = ""  # the identity of the rows
+
+
+def known_of(accumulator: Accumulator, digest: str = "") -> CenterData:
+    """What an accumulator has read, without views of which nothing was observed."""
+    statistics = accumulator.finish()
+    if not len(statistics.n):
+        return CenterData(statistics, accumulator.low, accumulator.high, digest)
+    held = statistics.held()
+    columns = [accumulator.layout.slices[name] for name in held.layout.names]
+    low, high = (np.concatenate([ends[cols] for cols in columns]) for ends in (accumulator.low, accumulator.high))
+    return CenterData(held, low, high, digest)
 
 
 @dataclass

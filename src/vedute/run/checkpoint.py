@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,19 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.data.files import ASIDE, from_json, from_npz, put_in_place, read_whole, said_plainly, sha256_of
+from vedute.data.scaling import Scaler, from_vectors
 from vedute.errors import UserError
 from vedute.model.acceleration import Memory
 from vedute.model.local_step import State
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array
+from vedute.model.schema import Layout, Schema
 from vedute.model.statistics import Statistics
-from vedute.run.fitting import Folded
-from vedute.run.loop import Progress, Record
-from vedute.run.model_file import build_prior, prior_arrays
+from vedute.run.center import CenterData
+from vedute.run.fitted_model import build_prior, prior_arrays
+from vedute.run.protocol import Progress, Record
 
 SECONDS = 0.5  # between checkpoints: half of what a kill may cost, the other half is for the write and the round
 PATIENCE = 20  # a checkpoint that takes long is written more rarely: at most one part in this of the time
 NAME = re.compile(r"(\w+)-(\d{6})-([0-9a-f]{16})\.npz")
 META = "description.json"  # the entry that tells the names
+STATE = ("mu", "W", "sigma2", "m", "cov")
+STATISTICS = ("mask", "n", "mean", "factor", "owner")
 
 
 @dataclass(frozen=True)
@@ -43,26 +47,53 @@ class Snapshot:
     states: Mapping[str, State]
 
 
-class Checkpoints:
-    """The folder ``checkpoint`` of a run; writes go on beside the rounds."""
+States = Callable[[], Mapping[str, State]]
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
-        self.folder = folder
-        self.layout = layout
+
+class Checkpoints:
+    """The folder ``checkpoint`` of a run: its scaling and its rounds.
+
+    Centers in this process (``states``) are written down with the rounds, about every half second and beside them. A
+    server whose centers are elsewhere writes each round down before it asks for the next, which cannot be asked twice.
+    """
+
+    def __init__(self, folder: Path, layout: Layout, states: States | None = None) -> None:
+        self.folder, self.layout = folder, layout
+        self._states = states
         self._writer = ThreadPoolExecutor(1)
         self._pending: Future[float] | None = None
         self._last: Snapshot | None = None
         self._written = 0
         self._next = perf_counter() + SECONDS
 
-    def note(self, snapshot: Snapshot) -> None:
+    def scaler(self) -> Scaler | None:
+        """The scaling that was agreed on, if it was."""
+        if (kept := latest(self.folder, "scaling")) is None:
+            return None
+        arrays, _ = read_named(kept)
+        return from_vectors(self.layout, arrays["shift"], arrays["scale"])
+
+    def note_scaler(self, scaler: Scaler) -> None:
+        """A scaling was agreed on."""
+        shift, scale = scaler.vectors(self.layout)
+        write_named(self.folder, "scaling", 0, {"shift": shift, "scale": scale}, {})
+
+    def progress(self) -> Progress | None:
+        """Where the rounds stand, if there were any."""
+        snapshot = load_snapshot(self.folder, self.layout)
+        return None if snapshot is None else snapshot.progress
+
+    def note(self, progress: Progress) -> None:
         """A round has ended; write it down if it is time to."""
-        self._last = snapshot
+        if self._states is None:
+            self._write(Snapshot(progress, {}))
+            return
+        self._last = Snapshot(progress, self._states())
         if self._pending is not None and self._pending.done():
             self._settle()
         if self._pending is None and perf_counter() >= self._next:
             self._next = perf_counter() + SECONDS
-            self._pending = self._writer.submit(self._write, snapshot)
+            self._pending = self._writer.submit(self._write, self._last)
 
     def close(self) -> None:
         """Write the last round down, whatever ended the run."""
@@ -93,9 +124,7 @@ def snapshot_arrays(snapshot: Snapshot, layout: Layout) -> tuple[dict[str, NDArr
     if memory.inputs:
         arrays |= {"memory.inputs": np.stack(memory.inputs), "memory.outputs": np.stack(memory.outputs)}
     for c, state in enumerate(snapshot.states.values()):
-        for part in ("mu", "W", "sigma2", "m", "cov"):
-            if (value := getattr(state, part)) is not None:
-                arrays[f"state{c}.{part}"] = value
+        arrays |= {f"state{c}.{part}": value for part, value in state_arrays(state).items()}
     names = {
         "centers": list(snapshot.states),
         "converged": snapshot.progress.converged,
@@ -115,7 +144,8 @@ def build_snapshot(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any],
     history = tuple(_record(line) for line in names["history"])
     memory = Memory(tuple(arrays.get("memory.inputs", ())), tuple(arrays.get("memory.outputs", ())))
     progress = Progress(build_prior(arrays, layout), history, names["converged"], memory, arrays.get("basis"))
-    return Snapshot(progress, {center: _state(arrays, c) for c, center in enumerate(names["centers"])})
+    states = (build_state(_part(arrays, f"state{c}.")) for c in range(len(names["centers"])))
+    return Snapshot(progress, dict(zip(names["centers"], states, strict=True)))
 
 
 def _record(line: dict[str, Any]) -> Record:
@@ -123,42 +153,49 @@ def _record(line: dict[str, Any]) -> Record:
     return Record(**{**line, "centers": tuple(line["centers"]), "spreads": spreads})
 
 
-def _state(arrays: Mapping[str, NDArray[Any]], c: int) -> State:
-    return State(*(arrays.get(f"state{c}.{part}") for part in ("mu", "W", "sigma2", "m", "cov")))  # type: ignore[arg-type]
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def save_read(folder: Path, columns: Mapping[str, tuple[str, ...]], read: Mapping[str, Folded], origin: Any) -> None:
+def state_arrays(state: State) -> dict[str, Array]:
+    """The state of a center as named arrays."""
+    return {part: value for part in STATE if (value := getattr(state, part)) is not None}
+
+
+def build_state(arrays: Mapping[str, NDArray[Any]]) -> State:
+    """The state again."""
+    return State(*(arrays.get(part) for part in STATE))  # type: ignore[arg-type]
+
+
+def save_data(folder: Path, schema: Schema, data: Mapping[str, CenterData], origin: Any) -> None:
     """Keep what the centers read, and where from (``origin``), so that a resumed run need not read it again."""
     arrays: dict[str, NDArray[Any]] = {}
-    for c, part in enumerate(read.values()):
+    for c, part in enumerate(data.values()):
         s = part.statistics
-        arrays |= {f"center{c}.{name}": getattr(s, name) for name in ("mask", "n", "mean", "factor", "owner")}
+        arrays |= {f"center{c}.{name}": getattr(s, name) for name in STATISTICS}
         arrays |= {f"center{c}.low": part.low, f"center{c}.high": part.high}
     names = {
-        "views": {view: list(listed) for view, listed in columns.items()},
-        "centers": {name: list(part.statistics.layout.names) for name, part in read.items()},
-        "fingerprints": {name: part.fingerprint for name, part in read.items()},
+        "views": {view: list(listed) for view, listed in schema.columns.items()},
+        "centers": {name: list(part.statistics.layout.names) for name, part in data.items()},
+        "fingerprints": {name: part.digest for name, part in data.items()},
         "origin": origin,
     }
     write_named(folder, "data", 0, arrays, names)
 
 
-def load_read(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, Folded], Any] | None:
-    """Columns, what the centers read and its origin; None if they had not finished."""
+def load_data(folder: Path) -> tuple[Schema, dict[str, CenterData], Any] | None:
+    """Views and columns, what the centers read, and its origin; None if they had not finished."""
     found = latest(folder, "data")
     if found is None:
         return None
     arrays, names = read_named(found)
-    columns = {view: tuple(listed) for view, listed in names["views"].items()}
-    layout = Layout(tuple(columns), tuple(len(listed) for listed in columns.values()))
-    read = {}
+    schema, data = Schema(names["views"]), {}
     for c, (center, held) in enumerate(names["centers"].items()):
-        parts = [arrays[f"center{c}.{name}"] for name in ("mask", "n", "mean", "factor", "owner")]
-        statistics = Statistics(layout.restrict(held), *parts)
-        read[center] = Folded(
-            statistics, arrays[f"center{c}.low"], arrays[f"center{c}.high"], names["fingerprints"][center]
-        )
-    return columns, read, names["origin"]
+        parts = [arrays[f"center{c}.{name}"] for name in STATISTICS]
+        statistics = Statistics(schema.layout.restrict(held), *parts)
+        ends = arrays[f"center{c}.low"], arrays[f"center{c}.high"]
+        data[center] = CenterData(statistics, *ends, names["fingerprints"][center])
+    return schema, data, names["origin"]
 
 
 def write_named(folder: Path, kind: str, number: int, arrays: Mapping[str, NDArray[Any]], names: object) -> None:

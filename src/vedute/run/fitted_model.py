@@ -1,15 +1,17 @@
-"""A fitted model in the units of the data: what the estimator, the command line and the report ask."""
+"""A fitted model in the units of the data: what is asked of it, and its numbers and names as files keep them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vedute.data.scaling import Scaler, minmax
+from vedute.data.scaling import Scaler, minmax, scaling_of
 from vedute.errors import UserError
-from vedute.model.parameters import Array, CenterParams, GlobalPrior
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
 from vedute.model.prediction import (
     Emission,
     Latent,
@@ -22,7 +24,7 @@ from vedute.model.prediction import (
     sample_center,
     sample_global,
 )
-from vedute.model.schema import Layout
+from vedute.model.schema import Layout, Schema
 from vedute.model.statistics import from_rows
 from vedute.model.transport import harmonised
 from vedute.run.center import make_center, run_round
@@ -30,6 +32,8 @@ from vedute.run.settings import Settings
 
 Views = Mapping[str, Array]
 ADAPT_ITERATIONS = 200
+Arrays = dict[str, NDArray[Any]]
+SCALARS = ("sigma2_mu", "sigma2_W", "alpha", "beta", "n_centers")  # of a view's prior
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,25 @@ class Model:
     ``prior`` and ``centers`` are in scaled units; every method takes and gives the original ones.
     """
 
-    layout: Layout
-    columns: Mapping[str, tuple[str, ...]]
+    schema: Schema
     prior: GlobalPrior
     centers: Mapping[str, CenterParams]
     scalers: Mapping[str, Scaler]
     settings: Settings
 
+    @property
+    def layout(self) -> Layout:
+        """Where the features of each view stand."""
+        return self.schema.layout
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each view."""
+        return self.schema.columns
+
     def scaler(self, views: Views, center: str | CenterParams | None) -> Scaler:
         """The scaling of a table: the common one, the center's, or (paper, no center named) the table's own."""
-        if self.settings.scaling != "center-minmax":
+        if scaling_of(self.settings.scaling).common:
             return next(iter(self.scalers.values()))
         if isinstance(center, str):
             own = self.scalers[center]
@@ -163,4 +176,104 @@ def _own_minmax(layout: Layout, views: Views) -> Scaler:
     with np.errstate(all="ignore"):
         low = np.concatenate([np.fmin.reduce(views[name], axis=0) for name in own.names])
         high = np.concatenate([np.fmax.reduce(views[name], axis=0) for name in own.names])
-    return minmax(own, [(own, low)], [(own, high)])
+    return minmax(own, low, high)
+
+
+def model_arrays(model: Model) -> Arrays:
+    """The numbers: features of all views side by side, one row per center; NaN where a center lacks a view."""
+    own = model.scalers if not scaling_of(model.settings.scaling).common else {"": next(iter(model.scalers.values()))}
+    return {
+        **prior_arrays(model.prior, model.layout),
+        "centers.mu": _rows(model.layout, [{k: v.mu for k, v in c.views.items()} for c in model.centers.values()]),
+        "centers.W": _rows(
+            model.layout, [{k: v.W for k, v in c.views.items()} for c in model.centers.values()], (model.prior.q,)
+        ),
+        "centers.sigma2": np.array(
+            [
+                [c.views[n].sigma2 if n in c.views else np.nan for n in model.layout.names]
+                for c in model.centers.values()
+            ]
+        ).reshape(len(model.centers), len(model.layout.names)),
+        "centers.m": np.array([c.m for c in model.centers.values()]).reshape(len(model.centers), model.prior.q),
+        "scaler.shift": _rows(model.layout, [scaler.shift for scaler in own.values()]),
+        "scaler.scale": _rows(model.layout, [scaler.scale for scaler in own.values()]),
+    }
+
+
+def describe_model(model: Model) -> dict[str, Any]:
+    """The names that go with the numbers, and how the model was fitted."""
+    return {
+        "views": {name: list(model.columns[name]) for name in model.layout.names},
+        "centers": {name: list(center.views) for name, center in model.centers.items()},
+        "scaled": {name: list(scaler.shift) for name, scaler in model.scalers.items()},
+        "settings": describe_settings(model.settings),
+    }
+
+
+def build_model(arrays: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> Model:
+    """The model again."""
+    schema, settings = Schema(names["views"]), build_settings(names["settings"])
+    layout = schema.layout
+    centers = {}
+    for c, (center, held) in enumerate(names["centers"].items()):
+        mu, W, sigma2 = (arrays[f"centers.{part}"][c] for part in ("mu", "W", "sigma2"))
+        views = {
+            view: ViewParams(mu[layout.slices[view]], W[layout.slices[view]], sigma2[layout.names.index(view)])
+            for view in held
+        }
+        centers[center] = CenterParams(views, arrays["centers.m"][c])
+    scalers: dict[str, Scaler] = {}
+    for c, (center, held) in enumerate(names["scaled"].items()):
+        if c and scaling_of(settings.scaling).common:
+            scalers[center] = next(iter(scalers.values()))
+            continue
+        shift, scale = arrays["scaler.shift"][c], arrays["scaler.scale"][c]
+        scalers[center] = Scaler(
+            {view: shift[layout.slices[view]] for view in held}, {view: scale[layout.slices[view]] for view in held}
+        )
+    return Model(schema, build_prior(arrays, layout), centers, scalers, settings)
+
+
+def describe_settings(settings: Settings) -> dict[str, Any]:
+    """Settings as JSON takes them."""
+    found = asdict(settings)
+    if isinstance(settings.iterations, Mapping):
+        found["iterations"] = {name: int(n) for name, n in settings.iterations.items()}
+    return found
+
+
+def build_settings(described: Mapping[str, Any]) -> Settings:
+    """Settings again."""
+    return Settings(**described)
+
+
+def prior_arrays(prior: GlobalPrior, layout: Layout) -> Arrays:
+    """The global distribution; W and mu of all views side by side, one entry per view for the scalars."""
+    views = [prior.views[name] for name in layout.names]
+    return {
+        "prior.mu": np.concatenate([view.mu for view in views]),
+        "prior.W": np.concatenate([view.W for view in views]),
+        **{f"prior.{name}": np.array([getattr(view, name) for view in views], dtype=float) for name in SCALARS},
+        "prior.tau2": np.array(prior.tau2),
+    }
+
+
+def build_prior(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> GlobalPrior:
+    """The global distribution again."""
+    views = {
+        name: ViewPrior(
+            arrays["prior.mu"][columns],
+            arrays["prior.W"][columns],
+            **{scalar: arrays[f"prior.{scalar}"][k] for scalar in SCALARS},
+        )
+        for k, (name, columns) in enumerate(layout.slices.items())
+    }
+    return GlobalPrior(views, float(arrays["prior.tau2"]))
+
+
+def _rows(layout: Layout, parts: list[Mapping[str, Array]], tail: tuple[int, ...] = ()) -> Array:
+    rows = np.full((len(parts), layout.total, *tail), np.nan)
+    for row, part in zip(rows, parts, strict=True):
+        for name, values in part.items():
+            row[layout.slices[name]] = values
+    return rows

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from vedute.errors import DataWarning, UserError
 from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.schema import Schema
 from vedute.model.statistics import Statistics
 
-Columns = Mapping[str, tuple[str, ...]]
 
-
-def inspect_centers(layout: Layout, centers: Mapping[str, Statistics], columns: Columns) -> None:
+def inspect_centers(schema: Schema, centers: Mapping[str, Statistics]) -> None:
     """Complain about features that tell nothing and about centers that nothing ties together."""
-    names = [f"{view}.{column}" for view in layout.names for column in columns[view]]
+    layout, names = schema.layout, named_features(schema)
     seen, varies = np.zeros(layout.total, dtype=bool), np.zeros(layout.total, dtype=bool)
     low, high = np.full(layout.total, np.inf), np.full(layout.total, -np.inf)
     for center, statistics in centers.items():
@@ -38,6 +36,11 @@ def inspect_centers(layout: Layout, centers: Mapping[str, Statistics], columns: 
     _warn_untied(centers)
 
 
+def named_features(schema: Schema) -> list[str]:
+    """All columns, each with its view."""
+    return [f"{view}.{column}" for view, columns in schema.columns.items() for column in columns]
+
+
 def require_subjects(center: str, statistics: Statistics) -> None:
     """At least two subjects, of whom something was observed."""
     if statistics.n_rows == 0:
@@ -46,8 +49,9 @@ def require_subjects(center: str, statistics: Statistics) -> None:
         raise UserError(f"center {center!r} has one subject, which tells nothing of variation; leave it out")
 
 
-def inspect_sums(names: list[str], counts: Array, squares: Array) -> None:
+def inspect_sums(schema: Schema, counts: Array, squares: Array) -> None:
     """The same complaints about features from sums over centers elsewhere."""
+    names = named_features(schema)
     _refuse(names, counts == 0, "missing for all subjects of all centers")
     _refuse(names, (counts > 0) & (squares <= 0), "constant over all centers")
 

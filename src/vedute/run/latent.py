@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from vedute.data.files import said_plainly, to_json, write_whole
-from vedute.data.fingerprint import Fingerprint
-from vedute.data.stream import Chunk, Pool, stream
-from vedute.data.study import Study
+from vedute.data.rows import StudyRows
+from vedute.data.stream import Chunk, Pool
 from vedute.data.writers import TableWriter, table_writer
-from vedute.errors import UserError
 from vedute.model.parameters import Array
 from vedute.run.fitted_model import Model
 
@@ -36,30 +34,16 @@ def chunk_views(chunk: Chunk, model: Model) -> Mapping[str, Array]:
     return {name: np.full((len(chunk), d), np.nan)}
 
 
-def fingerprints(study: Study) -> dict[str, str]:
-    """The fingerprint of every center, each file read once."""
-    found = {center: Fingerprint(study.columns) for center in study.centers}
-    for pool in study.pools:
-        for chunk in stream(pool):
-            found[chunk.center].add(chunk.keys, chunk.views)
-    return {center: print_.hexdigest() for center, print_ in found.items()}
+def write_latent(rows: StudyRows, model: Model, folder: Path) -> None:
+    """``local/<center>/``: latent means by the center's own parameters, groups, what is missing, and their identity.
 
-
-def write_latent(study: Study, model: Model, prints: Mapping[str, str], folder: Path) -> None:
-    """``local/<center>/``: latent means by the center's own parameters, groups, what is missing, and a fingerprint.
-
-    ``prints`` are the fingerprints of the rows that the model was fitted to: others are refused.
+    The rows are read once more; others than the model was fitted to are refused.
     """
-    for pool in study.pools:
+    for pool in rows.study.pools:
         for start in range(0, len(pool.centers), OPEN_FILES):
             block = pool.centers[start : start + OPEN_FILES]
-            for center, (print_, tally) in _write_centers(study, pool, model, folder, block).items():
-                if print_.hexdigest() != prints[center]:
-                    raise UserError(
-                        f"center {center!r}: its data changed while the model was fitted; "
-                        "fit again with --force when they are at rest"
-                    )
-                told = {"subjects": print_.n, "fingerprint": print_.hexdigest(), "views": tally.told()}
+            for center, tally in _write_centers(rows, pool, model, folder, block).items():
+                told = {"subjects": tally.rows, "fingerprint": rows.digests[center], "views": tally.told()}
                 write_whole(folder / center / DATA, to_json(told))
 
 
@@ -67,6 +51,7 @@ class Tally:
     """Counts who of a center has which view, and how many of their cells are empty."""
 
     def __init__(self) -> None:
+        self.rows = 0
         self._subjects: Counter[str] = Counter()
         self._empty: Counter[str] = Counter()
 
@@ -83,12 +68,10 @@ class Tally:
         return {view: {"subjects": n, "empty": self._empty[view]} for view, n in self._subjects.items() if n}
 
 
-def _write_centers(
-    study: Study, pool: Pool, model: Model, folder: Path, centers: Sequence[str]
-) -> dict[str, tuple[Fingerprint, Tally]]:
+def _write_centers(rows: StudyRows, pool: Pool, model: Model, folder: Path, centers: Sequence[str]) -> dict[str, Tally]:
     grouped = pool.subjects is not None and pool.subjects.group is not None
     labels = ["id", "group"] if grouped else ["id"]
-    seen = {center: (Fingerprint(study.columns), Tally()) for center in centers}
+    tallies = {center: Tally() for center in centers}
     with ExitStack() as stack:
         writers: dict[str, TableWriter] = {}
         for center in centers:
@@ -96,15 +79,12 @@ def _write_centers(
                 (folder / center).mkdir(parents=True, exist_ok=True)
             path = folder / center / LATENT
             writers[center] = stack.enter_context(table_writer(path, labels, components(model.prior.q)))
-        for chunk in stream(pool):
-            if chunk.center in writers:
-                print_, tally = seen[chunk.center]
-                print_.add(chunk.keys, chunk.views)
-                tally.add(chunk.views)
-                known = (
-                    chunk.center if chunk.center in model.scalers else None
-                )  # hidden by its policy: the global model
-                x = model.project(chunk_views(chunk, model), known).mean
-                told = [chunk.ids, chunk.groups] if chunk.groups is not None else [chunk.ids]
-                writers[chunk.center].write(told, x)
-    return seen
+        for chunk in rows.stream(pool, centers):
+            tallies[chunk.center].add(chunk.views)
+            tallies[chunk.center].rows += len(chunk)
+            # a center whose scaling its policy hides is placed by the global model
+            known = chunk.center if chunk.center in model.scalers else None
+            x = model.project(chunk_views(chunk, model), known).mean
+            told = [chunk.ids, chunk.groups] if chunk.groups is not None else [chunk.ids]
+            writers[chunk.center].write(told, x)
+    return tallies

@@ -8,21 +8,29 @@ none. WAIC in the units of the data can compare the two, so both are tried unles
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from vedute.data.scaling import Ranges, agreed_scaler
+from vedute.data.ranges import named_ranges
+from vedute.data.rows import Rows
+from vedute.data.scaling import scaling_of, squares_of, standard_scaler, sums_of
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning, UserError
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
+from vedute.model.statistics import Statistics
 from vedute.model.waic import Sums
+from vedute.privacy.policies.subject import misfit
+from vedute.run.center import CenterData
+from vedute.run.exchange import InProcess, Ledgers, Participant, make_job, read_inspected, read_participants
 from vedute.run.fitted_model import Model
-from vedute.run.fitting import Folded, conclude, prepare, run
-from vedute.run.loop import Progress, Record
-from vedute.run.scoring import DRAWS, Reader, score
+from vedute.run.protocol import Job, Question, Record
+from vedute.run.scoring import DRAWS, score
+from vedute.run.server import Fitted, fit_participants, fit_released, recovered_from
 from vedute.run.settings import Settings
 
 SCALINGS_TRIED = ("shared-standard", "shared-view")
@@ -70,51 +78,52 @@ class Candidates:
     starts: int = 1
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    model: Model
-    outcome: Progress
-
-
 def select(
-    layout: Layout,
-    columns: Mapping[str, tuple[str, ...]],
-    read: Mapping[str, Folded],
-    rows: Reader,
+    rows: Rows,
     settings: Settings,
     candidates: Candidates,
     *,
-    ranges: Ranges | None = None,
     draws: int = DRAWS,
     jobs: int = 1,
     on_fit: Callable[[int, int], None] | None = None,
 ) -> Selection:
     """Fit every candidate (in ``jobs`` processes; the result does not depend on their number) and compare them.
 
-    ``read`` holds the folded rows of each center, in the units of the data; ``rows`` reads them once more. ``on_fit``
-    is told how many of how many fits are done. A candidate whose fits break down is left out, with a warning.
+    ``rows`` are read twice: once for all fits, and once to judge them. ``on_fit`` is told how many of how many fits are
+    done. A candidate whose fits break down is left out, with a warning.
     """
+    layout = rows.schema.layout
+    ranges = named_ranges(rows.ranges, rows.schema)
     work = [
-        replace(settings, n_components=q, scaling=scaling, seed=settings.seed + start)
+        Job(rows.schema, replace(settings, n_components=q, scaling=scaling, seed=settings.seed + start), ranges)
         for scaling in candidates.scalings
         for q in _checked(candidates.components, layout)
         for start in range(candidates.starts)
     ]
-    tried: list[_Fitted | BreakdownError] = []
-    tasks = (delayed(_fit)(layout, columns, read, one, ranges) for one in work)
-    for done in Parallel(n_jobs=min(jobs, len(work)), return_as="generator")(tasks):
+    with_extremes = next((job for job in work if scaling_of(job.settings.scaling).extremes), work[0])
+    data = {one.name: one.data for one in read_inspected(rows, with_extremes)}
+    tried: list[Fitted | BreakdownError] = []
+    for done in Parallel(n_jobs=min(jobs, len(work)), return_as="generator")(delayed(_fit)(job, data) for job in work):
         tried.append(done)
         if on_fit is not None:
             on_fit(len(tried), len(work))
-    fitted = [one for one in tried if isinstance(one, _Fitted)]
+    fitted = [one for one in tried if isinstance(one, Fitted)]
     if not fitted:
         raise next(one for one in tried if isinstance(one, BreakdownError))
-    statistics = {name: part.statistics for name, part in read.items()}
-    unit = agreed_scaler("shared-standard", layout, list(statistics.values())).vectors(layout)[1]
+    statistics = {name: part.statistics for name, part in data.items()}
+    unit = pooled_units(layout, statistics.values())
     sums, mae = score([one.model for one in fitted], statistics, rows, unit, draws=draws, threads=jobs)
     selection = _compare(fitted, sums, mae)
-    _warn(selection, list(dict.fromkeys(map(_place, work))))
+    _warn(selection, list(dict.fromkeys(_place(job.settings) for job in work)))
     return selection
+
+
+def pooled_units(layout: Layout, parts: Iterable[Statistics]) -> Array:
+    """The standard deviation of each feature over all centers."""
+    held = list(parts)
+    total = reduce(add, (sums_of(layout, part) for part in held))
+    squares = reduce(add, (squares_of(layout, part, total.mean) for part in held))
+    return standard_scaler(layout, total, squares).vectors(layout)[1]
 
 
 def _checked(components: Sequence[int], layout: Layout) -> list[int]:
@@ -129,28 +138,20 @@ def _checked(components: Sequence[int], layout: Layout) -> list[int]:
     return found
 
 
-def _fit(
-    layout: Layout,
-    columns: Mapping[str, tuple[str, ...]],
-    read: Mapping[str, Folded],
-    settings: Settings,
-    ranges: Ranges | None,
-) -> _Fitted | BreakdownError:
+def _fit(job: Job, data: Mapping[str, CenterData]) -> Fitted | BreakdownError:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told once for all of them, at the end
-        ready = prepare(layout, read, settings, ranges)
         try:
-            outcome = run(ready, settings)
+            return fit_participants(job, [Participant(name, part) for name, part in data.items()])
         except BreakdownError as error:
             return error
-    return _Fitted(conclude(ready, outcome, settings, columns), outcome)
 
 
 def _place(settings: Settings) -> tuple[int, str | None]:
     return settings.n_components, settings.scaling
 
 
-def _compare(fitted: Sequence[_Fitted], sums: Sums, mae: Array) -> Selection:
+def _compare(fitted: Sequence[Fitted], sums: Sums, mae: Array) -> Selection:
     waic = sums.waic
     starts: dict[tuple[int, str | None], list[int]] = {}
     for i, one in enumerate(fitted):
@@ -162,7 +163,7 @@ def _compare(fitted: Sequence[_Fitted], sums: Sums, mae: Array) -> Selection:
         Choice(
             fitted[i].model.settings.n_components, fitted[i].model.settings.scaling, float(waic[i]),
             float(sums.se()[i]), float(difference[i]), float(difference_se[i]), float(sums.p[i]), float(mae[i]),
-            len(fitted[i].outcome.history), fitted[i].outcome.converged,
+            len(fitted[i].progress.history), fitted[i].progress.converged,
         )
         for i in kept
     )  # fmt: skip
@@ -170,7 +171,7 @@ def _compare(fitted: Sequence[_Fitted], sums: Sums, mae: Array) -> Selection:
     return Selection(
         choices,
         tuple(fitted[i].model for i in kept),
-        tuple(fitted[i].outcome.history for i in kept),
+        tuple(fitted[i].progress.history for i in kept),
         winner,
         recommended(choices, winner),
     )
@@ -210,3 +211,23 @@ def _warn(selection: Selection, asked: Sequence[tuple[int, str | None]]) -> None
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+def select_by_release(
+    rows: Rows, settings: Settings, components: Sequence[int], ledgers: Ledgers
+) -> tuple[dict[int, float], Fitted]:
+    """The misfit of each number of components, and the fit with the best: free where one release pays for all."""
+    policy = settings.policy
+    if not policy.once:
+        raise UserError(
+            f"under the policy {policy.name!r} every fit is paid for, and WAIC looks at the rows: "
+            "fix the number of components beforehand, or use the policy 'subject'"
+        )
+    jobs = {q: make_job(rows, replace(settings, n_components=q)) for q in components}
+    job = next(iter(jobs.values()))
+    participants = read_participants(rows, job, ledgers)
+    answers = InProcess(job, participants, policy=policy).ask(Question("moments"))
+    covariances = [part.covariance for part in recovered_from(answers, job).values()]
+    misfits = {q: misfit(rows.schema.layout, covariances, q) for q in components}
+    best = min(misfits, key=lambda q: misfits[q])
+    return misfits, fit_released(jobs[best], answers)

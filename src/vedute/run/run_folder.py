@@ -37,9 +37,8 @@ from vedute.data.files import (
     write_whole,
 )
 from vedute.errors import UserError
-from vedute.run.fitted_model import Model
-from vedute.run.loop import Record
-from vedute.run.model_file import build_model, describe_model, describe_settings, model_arrays
+from vedute.run.fitted_model import Model, build_model, describe_model, describe_settings, model_arrays
+from vedute.run.protocol import Record
 from vedute.run.settings import Settings
 from vedute.version import __version__
 

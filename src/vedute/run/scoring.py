@@ -6,7 +6,7 @@ rows, compares them with draws of its parameters, and tells the sums over its su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -14,7 +14,8 @@ from operator import add
 
 import numpy as np
 
-from vedute.data.scaling import Scaler
+from vedute.data.rows import Rows
+from vedute.data.scaling import Scaler, scaling_of
 from vedute.errors import UserError
 from vedute.model.local_step import LocalRule, State
 from vedute.model.parameters import Array, CenterParams
@@ -25,7 +26,9 @@ from vedute.model.statistics import Statistics
 from vedute.model.uncertainty import Evidence, Information, Posterior, center_posterior, evidence, information
 from vedute.model.waic import Sums, pointwise, sums
 from vedute.run.center import make_center, run_round
+from vedute.run.exchange import read_inspected
 from vedute.run.fitted_model import ADAPT_ITERATIONS, Model, Views
+from vedute.run.protocol import Job
 
 DRAWS = 200
 SETTLE = 30  # local iterations that bring a center to rest under the final prior
@@ -62,7 +65,7 @@ def settle(model: Model, name: str, statistics: Statistics) -> Settled:
 def _scaler(model: Model, center: str) -> Scaler:
     if center in model.scalers:
         return model.scalers[center]
-    if model.settings.scaling == "center-minmax":
+    if not scaling_of(model.settings.scaling).common:
         raise UserError(f"center {center!r} is not in the model, so its scaling is not known; leave it out")
     return next(iter(model.scalers.values()))
 
@@ -172,13 +175,10 @@ class Waic:
         return self.waic
 
 
-Reader = Callable[[Callable[[str], Scorer]], Mapping[str, Scorer]]  # feeds the rows of each center to its scorer
-
-
 def score(
     models: Sequence[Model],
     statistics: Mapping[str, Statistics],
-    read: Reader,
+    rows: Rows,
     unit: Array,
     *,
     draws: int = DRAWS,
@@ -191,22 +191,16 @@ def score(
         judges = [Judge(model, center, found[center]) for model, found in zip(models, known, strict=True)]
         return Scorer(judges, unit, draws, threads)
 
-    scorers = [scorer for _, scorer in sorted(read(make).items())]
+    scorers = [part.result for _, part in sorted(rows.fold(make).items())]
     return reduce(add, (scorer.sums for scorer in scorers)), np.mean([scorer.mae for scorer in scorers], axis=0)
 
 
-def model_waic(
-    model: Model,
-    statistics: Mapping[str, Statistics],
-    columns: Mapping[str, tuple[str, ...]],
-    read: Reader,
-    *,
-    draws: int = DRAWS,
-    threads: int = 1,
-) -> Waic:
-    """WAIC of one model on the rows of some centers."""
-    for view, names in columns.items():
+def model_waic(model: Model, rows: Rows, *, draws: int = DRAWS, threads: int = 1) -> Waic:
+    """WAIC of one model on the rows of some centers, which are read twice: into statistics, and to be judged."""
+    for view, names in rows.schema.columns.items():
         if model.columns.get(view) != names:
             raise UserError(f"view {view!r} is not in the model, or has other columns there; give the views of the fit")
-    found, _ = score([model], statistics, read, np.ones(model.layout.total), draws=draws, threads=threads)
+    read = read_inspected(rows, Job(rows.schema, model.settings))
+    statistics = {one.name: one.data.statistics for one in read}
+    found, _ = score([model], statistics, rows, np.ones(model.layout.total), draws=draws, threads=threads)
     return Waic(float(found.waic[0]), float(found.se()[0]), float(found.lppd[0]), float(found.p[0]), found.n)

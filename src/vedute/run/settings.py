@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vedute.data.scaling import SCALINGS
 from vedute.errors import UserError
 from vedute.model.local_step import LocalRule
 from vedute.model.master import MasterRule
-from vedute.run.center import Plan
+from vedute.privacy.policies import Policy, policy_of
 
 PRESETS = ("default", "paper")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all centers do in a round; public, agreed before the first one."""
+
+    q: int
+    iterations: int = 15
+    first_iterations: int = 30
+    rule: LocalRule = field(default_factory=LocalRule)
+    align: bool = True  # rotate the latent space towards the prior's before sharing
+    posterior: bool = True  # share posterior spreads with the estimates
+    redraw: bool = False  # the paper: W and sigma2 are drawn anew from the prior at the start of each round
+    own_start: bool = False  # the paper: each center begins round 1 from random values of its own
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,17 +69,29 @@ class Settings:
     def _correction(self, asked: bool | None) -> bool:
         return not self.paper if asked is None else asked
 
-    def plan(self) -> Plan:
-        """What the centers do."""
-        spread = self._correction(self.spread)
-        joint = not self.paper or spread or self._correction(self.case_mix)
+    @property
+    def policy(self) -> Policy:
+        """The policy that the settings describe."""
+        return policy_of(self.privacy)
+
+    @property
+    def noised(self) -> bool:
+        """Whether the master takes the parameters of every round as the noise of a policy left them."""
+        return not (self.policy.exact or self.policy.once)
+
+    def plan(self, *, spreads: bool = True) -> Plan:
+        """What the centers do; without ``spreads``, which are data too, under a policy that hides them."""
+        carried = self._correction(self.spread)
+        joint = not self.paper or carried or self._correction(self.case_mix)
         return Plan(
             q=self.n_components,
             iterations=15 if isinstance(self.iterations, Mapping) else self.iterations,
             first_iterations=self.first_iterations,
-            rule=LocalRule("joint" if joint else "marginal", spread, expand=not self.paper, narrow=self.paper),
+            rule=LocalRule(
+                "joint" if joint else "marginal", carried and spreads, expand=not self.paper, narrow=self.paper
+            ),
             align=not self.paper,
-            posterior=self._correction(self.posterior_variances),
+            posterior=spreads and self._correction(self.posterior_variances),
             redraw=self.paper,
             own_start=self.paper,
             seed=self.seed,

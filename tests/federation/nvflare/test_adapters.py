@@ -10,11 +10,10 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from vedute.errors import Refused, UserError
-from vedute.federation.messages import encode_answer
+from vedute.federation.messages import Reply, encode_reply
 from vedute.federation.nvflare.executor import SiteExecutor
 from vedute.federation.nvflare.names import ANSWER, QUESTION, TASK
 from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
-from vedute.federation.protocol import Answer
 from vedute.privacy.release import NonPrivate, Release
 
 CANARY = "Ada Canary, born 1815"
@@ -51,7 +50,7 @@ def passed(reply: Shareable) -> Shareable:
 
 def test_only_a_release_passes_the_gate():
     release = Release({"sums": np.arange(3.0)}, (NonPrivate("exact"),), "none")
-    answer = encode_answer(Answer("sums", "0" * 32, 0, ("a",), release))
+    answer = encode_reply(Reply("sums", "0" * 32, 0, ("a",), release))
     reply = make_reply(ReturnCode.OK)
     reply[ANSWER], reply["rows"] = answer, CANARY
     reply.set_header("note", CANARY)

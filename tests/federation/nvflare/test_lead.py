@@ -11,7 +11,7 @@ from hospitals import CENTERS, make_hospitals
 from vedute.data.study import Study
 from vedute.federation.nvflare.lead import Following, follow, new_run
 from vedute.federation.nvflare.session import Sight
-from vedute.run.resume import Watch, wanted_settings
+from vedute.run.study_fit import Watch, wanted_settings
 
 
 class Enough(Exception):

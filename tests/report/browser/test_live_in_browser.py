@@ -12,8 +12,8 @@ from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.data.study import Study
 from vedute.report.watching import make_server
-from vedute.run.loop import Progress
-from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.protocol import Progress
+from vedute.run.study_fit import Request, Watch, fit_study
 
 
 def fit_until(study: Path, run: Path, rounds: int, resume: bool) -> None:

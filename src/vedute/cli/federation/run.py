@@ -16,8 +16,8 @@ from vedute.cli.settings_options import given_settings, settings_options
 if TYPE_CHECKING:
     from vedute.data.study import Study
     from vedute.federation.nvflare.check_kit import Kit
-    from vedute.run.resume import Watch
     from vedute.run.run_folder import Run
+    from vedute.run.study_fit import Watch
 
 
 @click.command()
@@ -69,7 +69,7 @@ def led(kit: Kit, study: Study, out: Path, given: dict[str, Any], watch: Watch, 
     from vedute.federation.nvflare.lead import Following, follow, new_run, remembered
     from vedute.federation.nvflare.session import Line
     from vedute.run import run_folder
-    from vedute.run.resume import same_settings, stage_to_go_on_from, wanted_settings
+    from vedute.run.study_fit import same_settings, stage_to_go_on_from, wanted_settings
 
     asked = {"scaling": study.federation.scaling, "privacy": wanted_policy(study, dict.fromkeys(("privacy",)))}
     run_folder.stage(out)  # a folder of something else is not even locked

@@ -23,9 +23,9 @@ from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import ANSWER, OUTCOME, QUESTION, RESULT, STATS, TASK
-from vedute.federation.server import Job, SilentCenters, TooFewCenters, conduct
-from vedute.run.loop import Progress
-from vedute.run.model_file import build_settings
+from vedute.federation.remote import RemoteRun, SilentCenters, TooFewCenters, fit_remote
+from vedute.run.fitted_model import build_settings
+from vedute.run.protocol import Progress
 from vedute.run.run_folder import Run, tidy
 
 START_SECONDS = 30  # that a center may need to start its part of a job
@@ -55,9 +55,11 @@ class FitController(Controller):  # type: ignore[misc, unused-ignore]
         result = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / RESULT
         try:
             study = Study.load_shared(home / "study.toml")
-            job = Job(study, build_settings(self.settings), self.run, home / "runs" / self.run, tuple(self.centers))
+            run = RemoteRun(
+                study, build_settings(self.settings), self.run, home / "runs" / self.run, tuple(self.centers)
+            )
             ask = self._ask(study, fl_ctx, abort_signal)
-            self._hand_over(job.folder, result, conduct(job, ask, self._say, self._note))
+            self._hand_over(run.folder, result, fit_remote(run, ask, self._say, self._note))
         except TooFewCenters as error:
             self._end(result, fl_ctx, "too few centers", str(error))
         except SilentCenters as error:

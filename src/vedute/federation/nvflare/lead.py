@@ -24,10 +24,10 @@ from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
 from vedute.federation.nvflare.submission import write_job
 from vedute.run import run_folder
-from vedute.run.fitting import starting_prior
-from vedute.run.loop import Progress, Record
-from vedute.run.resume import Watch
+from vedute.run.protocol import Progress, Record
+from vedute.run.server import starting_prior
 from vedute.run.settings import Settings
+from vedute.run.study_fit import Watch
 
 POLL_SECONDS = 0.5
 LONGEST = 2000  # letters of what the server says that a terminal is shown

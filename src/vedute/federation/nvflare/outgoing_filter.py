@@ -10,7 +10,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
 from vedute.errors import Refused
-from vedute.federation.messages import is_answer
+from vedute.federation.messages import is_reply
 from vedute.federation.nvflare.names import ANSWER
 
 
@@ -26,7 +26,7 @@ class ReleaseOnly(Filter):  # type: ignore[misc, unused-ignore]
         answer = shareable.get(ANSWER)
         if answer is not None:
             try:
-                is_answer(answer)
+                is_reply(answer)
             except Refused as reason:
                 self.log_error(fl_ctx, f"kept back: {reason}")
                 return make_reply(_FAILED)

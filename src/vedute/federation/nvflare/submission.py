@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vedute.federation.nvflare.names import TASK
-from vedute.run.model_file import describe_settings
+from vedute.run.fitted_model import describe_settings
 from vedute.run.settings import Settings
 
 REQUEST_SECONDS = 0.1  # how often a center asks for its next task: NVFlare's 2 seconds would be most of a round

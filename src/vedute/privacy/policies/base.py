@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Protocol, Self
 
 from vedute.errors import BreakdownError, DataWarning, Refused, UserError
 from vedute.model.contribution import Contribution
-from vedute.model.parameters import GlobalPrior
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, GlobalPrior
+from vedute.model.schema import Layout, Schema
+from vedute.model.statistics import Accumulator
 from vedute.privacy.accounting import Budget
 from vedute.privacy.audit import Progress, Verdict
 from vedute.privacy.ledger import Ledger
@@ -92,9 +93,16 @@ class Policy(ABC):
         """What can be known of a run before it begins: refuse what cannot be, warn of what is of no use."""
         self.check_scaling(settings.scaling)
 
-    def steps(self, scaling: str | None) -> tuple[str, ...]:
-        """The questions that a center may be asked."""
+    def steps(self, sums: tuple[str, ...]) -> tuple[str, ...]:
+        """The questions that a center may be asked; ``sums`` are those that the scaling asks for."""
         return "round", "finish"
+
+    def sink(self, held: Schema, ranges: Mapping[str, Array] | None, *, extremes: bool) -> Any:
+        """What the rows of a center are folded into as they are read: all that the policy will ever need of them."""
+        return Accumulator(held.layout, extremes=extremes)
+
+    def check_subjects(self, subjects: int) -> None:  # noqa: B027 - most have nothing to say
+        """Warn where the number of a center's subjects makes the promise weak."""
 
     @abstractmethod
     def release(self, ledger: Ledger, run: str, question: Any, noise: Noise | None = None) -> Release:
@@ -127,8 +135,11 @@ class Policy(ABC):
         return error
 
     @abstractmethod
-    def leaves(self, scaling: str | None, rounds: int) -> str:
-        """What leaves a hospital in a study of so many rounds, for its data protection officer."""
+    def leaves(self, scaling: str, rounds: int) -> str:
+        """What leaves a hospital in a study of so many rounds, for its data protection officer.
+
+        ``scaling`` says what leaves to agree on common units.
+        """
 
     def audit(self, trials: int, noise: Noise, rounds: int, progress: Progress | None = None) -> Verdict:
         """Measure whole runs on worst-case data; ``rounds`` matters where something leaves in every round."""

@@ -191,7 +191,7 @@ class CenterPrivacy(RoundPolicy):
         longest = np.abs(release.values["update"]).max()
         require(longest <= self.clip + FARTHEST * std, "its update is longer than its noise")
 
-    def leaves(self, scaling: str | None, rounds: int) -> str:
+    def leaves(self, scaling: str, rounds: int) -> str:
         """One vector a round."""
         return LEAVES.format(rounds=at_most(rounds), epsilon=self.epsilon, delta=self.delta)
 

@@ -16,13 +16,6 @@ from vedute.privacy.release import SUBJECT, NonPrivate, Release
 
 EXACT = NonPrivate("policy none: exact values")
 EVERY_ROUND = NonPrivate("policy none: exact values in every round")
-SUMS = {"shared-standard": ("sums", "squares"), "shared-view": ("sums", "squares"), "shared-minmax": ("extremes",)}
-
-MOMENTS_LEAVE = "once, for each column, the number of values, their sum and the sum of their squared deviations; "
-EXTREMES_LEAVE = "once, for each column, its lowest and its highest value; "
-SCALING_LEAVES = {
-    "shared-standard": MOMENTS_LEAVE, "shared-view": MOMENTS_LEAVE, "shared-minmax": EXTREMES_LEAVE,
-}  # fmt: skip
 LEAVES = (
     "What leaves this hospital, under the policy 'none' (exact values): {scaling}in each of {rounds}, this center's "
     "means, loadings and noise variances (averages over its patients, one set for each view), their uncertainties, "
@@ -42,9 +35,9 @@ class NoPrivacy(Policy):
         "shared-standard", "shared-view", "shared-minmax", "center-minmax", "declared", None,
     )  # fmt: skip
 
-    def steps(self, scaling: str | None) -> tuple[str, ...]:
+    def steps(self, sums: tuple[str, ...]) -> tuple[str, ...]:
         """Rounds, and the exact sums that agree on a scaling."""
-        return (*super().steps(scaling), *SUMS.get(str(scaling), ()))
+        return (*super().steps(sums), *sums)
 
     def release(self, ledger: Ledger, run: str, question: Mapping[str, Array], noise: Noise | None = None) -> Release:
         """The values as they are; that they leave is written down once per run."""
@@ -59,6 +52,6 @@ class NoPrivacy(Policy):
         """Refuse values that claim to be noised."""
         require(all(isinstance(event, NonPrivate) for event in release.events), "exact values that claim noise")
 
-    def leaves(self, scaling: str | None, rounds: int) -> str:
+    def leaves(self, scaling: str, rounds: int) -> str:
         """Averages, counts and what agrees on the scaling."""
-        return LEAVES.format(scaling=SCALING_LEAVES.get(str(scaling), ""), rounds=at_most(rounds))
+        return LEAVES.format(scaling=scaling, rounds=at_most(rounds))

@@ -174,7 +174,7 @@ class PaperPrivacy(RoundPolicy):
         positive = all(float(value) > 0.0 for name, value in release.values.items() if name.startswith("sigma2."))
         require(largest <= LARGEST and positive, "its parameters are none")
 
-    def leaves(self, scaling: str | None, rounds: int) -> str:
+    def leaves(self, scaling: str, rounds: int) -> str:
         """Parameters in every round."""
         first = FIRST_LEAVES[self.first_round]
         return LEAVES.format(rounds=at_most(rounds), epsilon=self.epsilon, delta=self.delta, first=first)

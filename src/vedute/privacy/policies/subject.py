@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from vedute.errors import DataWarning, UserError
 from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.schema import Layout, Schema
 from vedute.model.statistics import Statistics
 from vedute.privacy.accounting import gaussian_mu, noise_multiplier
 from vedute.privacy.audit import Claim, Mechanism, Progress, Verdict, judged
@@ -50,7 +50,7 @@ from vedute.privacy.policies.base import (
     warn,
 )
 from vedute.privacy.release import SUBJECT, Release, digest
-from vedute.privacy.second_moments import UNIT, Ranges, SecondMoments, make_bound
+from vedute.privacy.second_moments import UNIT, Ranges, SecondMoments, checked_ranges, make_bound
 
 SURE = 4.0  # standard deviations of noise beyond which a count is believed to differ
 FLOOR = 1e-6  # least variance in any direction, in squared ranges: public
@@ -89,9 +89,14 @@ class SubjectPrivacy(NoisyPolicy):
         if self.bound is not None:
             check_positive("bound", self.bound)
 
-    def steps(self, scaling: str | None) -> tuple[str, ...]:
+    def steps(self, sums: tuple[str, ...]) -> tuple[str, ...]:
         """The moments alone: rounds are the server's."""
         return "moments", "finish"
+
+    def sink(self, held: Schema, ranges: Mapping[str, Array] | None, *, extremes: bool) -> SecondMoments:
+        """Second moments of clipped rows, in units of the declared ranges."""
+        public = checked_ranges(held.layout, held.columns, ranges or {})
+        return SecondMoments(public, make_bound(held.layout, self.bound))
 
     def check_subjects(self, subjects: int) -> None:
         """Warn where delta is so large that the promise is weak."""
@@ -129,7 +134,7 @@ class SubjectPrivacy(NoisyPolicy):
         require_gaussian(release, bound.sensitivity * noise_multiplier(self.epsilon, self.delta))
         require(np.array_equal(matrix, matrix.T) and np.abs(matrix).max() <= LARGEST, "its matrix is none of moments")
 
-    def leaves(self, scaling: str | None, rounds: int) -> str:
+    def leaves(self, scaling: str, rounds: int) -> str:
         """One matrix, once."""
         return LEAVES.format(epsilon=self.epsilon, delta=self.delta)
 

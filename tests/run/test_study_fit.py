@@ -11,9 +11,9 @@ import pytest
 from toy_study import write_study
 from vedute import DataWarning, Study, UserError
 from vedute.run import run_folder
-from vedute.run.loop import Progress
-from vedute.run.resume import Request, Watch, fit_study
+from vedute.run.protocol import Progress
 from vedute.run.run_folder import Stage, read_checksums, stage, write_checksums
+from vedute.run.study_fit import Request, Watch, fit_study
 
 GIVEN = {"rounds": 6, "tol": None}
 

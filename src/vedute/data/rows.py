@@ -1,0 +1,169 @@
+"""The rows of all centers, in memory or in the files of a study: read by one fold, and read again only if the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from vedute.data.identity import RowIdentity
+from vedute.data.stream import Chunk, Pool, stream
+from vedute.data.study import Folded, Folding, Study
+from vedute.data.tables import common_schema
+from vedute.data.threads import in_threads
+from vedute.data.views import MultiView
+from vedute.errors import UserError
+from vedute.model.parameters import Array
+from vedute.model.schema import Schema
+
+F = TypeVar("F", bound=Folding)
+Key = Callable[[str], bytes]  # of a center: its secret, under which its ledger is named
+PIECE_ROWS = 1 << 15  # rows in memory that one thread folds at a time
+
+
+class DataChanged(UserError):
+    """The rows of a center are not those that its run began with."""
+
+    def __init__(self, center: str) -> None:
+        self.center = center
+        super().__init__(
+            f"center {center!r}: its data changed while the model was fitted; "
+            "fit again with --force when they are at rest"
+        )
+
+
+class Rows(Protocol):
+    """The rows of all centers, wherever they are."""
+
+    @property
+    def schema(self) -> Schema:
+        """Views and columns."""
+
+    @property
+    def held(self) -> Mapping[str, tuple[str, ...]]:
+        """The views of each center, which is public."""
+
+    @property
+    def ranges(self) -> Any:
+        """The public ranges that were declared with the rows; None if there are none."""
+
+    def fold(self, make: Callable[[str], F], key: Key | None = None) -> dict[str, Folded[F]]:
+        """Read all rows and feed those of each center to its own ``make(center)``."""
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of centers whose tables are in memory."""
+
+    schema: Schema
+    tables: Mapping[str, MultiView]
+    ranges: Any = None
+
+    @property
+    def held(self) -> dict[str, tuple[str, ...]]:
+        """The views that each center gave."""
+        return {name: tuple(table.views) for name, table in self.tables.items()}
+
+    def fold(self, make: Callable[[str], F], key: Key | None = None) -> dict[str, Folded[F]]:
+        """Feed the tables to their centers: in pieces on several threads where what they become adds up."""
+        pieces: list[tuple[str, int, Any]] = []
+        for name, table in self.tables.items():
+            sink = make(name)
+            whole = range(0, len(table), PIECE_ROWS if hasattr(sink, "absorb") else len(table))
+            pieces += [(name, start, make(name) if start else sink) for start in whole]
+
+        def read(piece: tuple[str, int, Any]) -> None:
+            name, start, sink = piece
+            views = self.tables[name].views
+            stop = start + PIECE_ROWS if hasattr(sink, "absorb") else None
+            sink.add({view: rows[start:stop] for view, rows in views.items()})
+
+        list(in_threads(read, pieces))
+        found = {name: sink for name, start, sink in pieces if start == 0}
+        for name, start, sink in pieces:
+            if start:
+                found[name].absorb(sink)
+        return {name: Folded(sink, len(self.tables[name]), "", self._named(name, key)) for name, sink in found.items()}
+
+    def _named(self, center: str, key: Key | None) -> str:
+        """Tables in memory are at rest, so only a ledger asks whose rows they are."""
+        if key is None:
+            return ""
+        identity = RowIdentity(self.schema.columns, key(center))
+        identity.add_keyed(self.tables[center].views)
+        return identity.name()
+
+
+class StudyRows:
+    """The rows of a study, in its files; ``digests`` are those of the reading that a run began with, if there was one.
+
+    ``clipped``: a policy will clip what lies beyond the declared ranges, which is then no reason to refuse it.
+    """
+
+    def __init__(
+        self, study: Study, *, ranges: Any = None, clipped: bool = False, digests: Mapping[str, str] | None = None
+    ) -> None:
+        self.study, self.clipped = study, clipped
+        self.ranges: Any = study.ranges if ranges is None else ranges
+        self.digests = dict(digests or {})
+
+    @property
+    def schema(self) -> Schema:
+        """Views and columns."""
+        return self.study.schema
+
+    @property
+    def held(self) -> dict[str, tuple[str, ...]]:
+        """The views that each center has a file of; in a pooled file every center is taken to hold all of them."""
+        return {center: tuple(sorted(pool.files)) for pool in self.study.pools for center in pool.centers}
+
+    def fold(self, make: Callable[[str], F], key: Key | None = None) -> dict[str, Folded[F]]:
+        """Read every file once; if rows were read before, refuse others."""
+        found = self.study.fold(make, key=key, enforce_ranges=not self.clipped)
+        for center, part in found.items():
+            self.compare(center, part.digest)
+        return found
+
+    def stream(self, pool: Pool, centers: Sequence[str]) -> Iterator[Chunk]:
+        """Some centers' rows of a pool once more; at their end, refuse others than were read before."""
+        seen = {center: RowIdentity(self.schema.columns) for center in centers}
+        for chunk in stream(pool):
+            if chunk.center in seen:
+                seen[chunk.center].add(chunk.views, chunk.keys)
+                yield chunk
+        for center, identity in seen.items():
+            self.compare(center, identity.digest())
+
+    def compare(self, center: str, digest: str) -> None:
+        """The rows of a center must be those of the first reading, which is remembered."""
+        if self.digests.setdefault(center, digest) != digest:
+            raise DataChanged(center)
+
+
+class Nothing:
+    """Keeps nothing of the rows, where their identity alone is asked."""
+
+    def add(self, views: Mapping[str, Array]) -> None:
+        """Forget them."""
+
+
+def open_rows(centers: Mapping[str, Any] | Study, *, ranges: Any = None, clipped: bool = False) -> Rows:
+    """Where the rows are and how they are laid out; nothing is read yet."""
+    if isinstance(centers, Study):
+        return StudyRows(centers, ranges=ranges, clipped=clipped)
+    tables = _tables(centers)
+    return TableRows(common_schema(tables), tables, ranges)
+
+
+def _tables(centers: Any) -> dict[str, MultiView]:
+    if not isinstance(centers, Mapping):
+        raise UserError(
+            f"expected a mapping from center name to its views, got {type(centers).__name__}; "
+            'write {"center": {"VIEW": X}}'
+        )
+    if not centers:
+        raise UserError("there is no center; give at least one")
+    for name in centers:
+        if not isinstance(name, str) or not name:
+            raise UserError(f"{name!r} cannot name a center; use a text that is not empty")
+    return {name: MultiView.from_mapping(views, center=name) for name, views in centers.items()}
