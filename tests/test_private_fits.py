@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ledgers import read_ledger
 from vedute import (
     CenterPrivacy,
     DataWarning,
@@ -24,7 +25,6 @@ from vedute import (
 from vedute.data.rows import open_rows
 from vedute.datasets import make_sd
 from vedute.model import contribution as core_contribution
-from vedute.privacy.ledger import read_ledger
 from vedute.privacy.policies.base import NoisyPolicy
 from vedute.privacy.release import CENTER, SUBJECT, NonPrivate, leaves
 from vedute.run.exchange import Ledgers

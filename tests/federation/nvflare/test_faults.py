@@ -19,8 +19,8 @@ from ledgers import read_ledger
 from machines import Cable, Machines, call_through, wait_until
 from participation import same_prior, with_participation
 from vedute.data.study import Study
-from vedute.run.resume import Request, Watch, fit_study
 from vedute.run.run_folder import load_run
+from vedute.run.study_fit import Request, Watch, fit_study
 
 QUICK = "timeout = 10\nheartbeat = 4"
 ROUNDS = ("--rounds", "25", "--tol", "none", "--iterations", "5")
