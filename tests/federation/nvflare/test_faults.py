@@ -5,9 +5,12 @@ Heartbeats and timeouts are short here; the rest is as in a hospital.
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import subprocess
 import threading
+import time
 import zipfile
 from contextlib import suppress
 
@@ -144,6 +147,47 @@ def test_a_connection_is_cut_for_a_minute(tmp_path):
         assert ("nice", "zurich") in present
     finally:
         machines.close()
+
+
+HEARTBEAT = 4  # of QUICK
+UNANSWERED = 600  # seconds that a center is told to wait for the answer to a request
+BACK = 10 * HEARTBEAT  # seconds from the server that listens again to the last center that is back
+
+
+def test_hospitals_are_back_after_a_server_that_froze_and_was_killed(tmp_path):
+    """Heartbeats that the frozen server never answered are given up when it dies.
+
+    A center tries to connect every second, and calls two seconds later at most: 3 s of sleep, and the rest of the 40 s
+    is for the work of a busy machine. A center that does not give up is away for the 600 s that its kit says here,
+    so nothing but that makes the difference; what a center takes by itself would be 30 s, too near to busy machines.
+    """
+    machines = Machines(tmp_path, federation=QUICK)
+    try:
+        for center in CENTERS:
+            wait_for_answers(machines.kits[center], UNANSWERED)
+        machines.start("server", *CENTERS)
+        wait_until(lambda: here(machines.said("server")) == set(CENTERS), "not all centers come")
+        machines.signal("server", signal.SIGSTOP)
+        time.sleep(HEARTBEAT)  # every center has asked meanwhile
+        before = len(machines.said("server"))
+        machines.kill("server")
+        machines.start("server")
+        wait_until(lambda: here(machines.said("server")[before:]) == set(CENTERS), "not all centers come back", BACK)
+    finally:
+        machines.close()
+
+
+def wait_for_answers(kit, seconds):
+    """Let a center wait so long for what the server says to a heartbeat."""
+    path = kit / "local" / "resources.json"
+    content = json.loads(path.read_text())
+    content["client"]["maint_msg_timeout"] = float(seconds)
+    path.write_text(json.dumps(content))
+
+
+def here(said):
+    """The centers of which the server said that they came."""
+    return set(re.findall("center '([a-z]+)' is here", said))
 
 
 def fill(path):

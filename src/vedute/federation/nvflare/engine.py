@@ -1,10 +1,11 @@
-"""The process that is NVFlare: ``python -m vedute.federation.nvflare.engine center|server ...``, in a kit's folder.
+"""The process that is NVFlare: ``python -m vedute.federation.nvflare.engine center|server HEARTBEAT ...``, in a kit.
 
-It is NVFlare's own program with three things changed:
+It is NVFlare's own program with four things changed:
 
 * It ends, with the processes it started, when its standard input does: whoever started it has then died.
 * At a center, only the requests that a run needs are answered. NVFlare asks the center's ``authorization.json`` only
   if the server's message says so; a malicious server would not, and could read files of the center.
+* A center that lost the server is back within the study's heartbeat (``reconnection``).
 * The server waits a second, not five, for a job that is asked how far it is: one that just starts does not answer, and
   all else waits meanwhile.
 """
@@ -28,11 +29,14 @@ ANSWERED = (
 )  # fmt: skip
 
 
-def main(role: str, arguments: list[str]) -> None:
+def main(role: str, heartbeat: float, arguments: list[str]) -> None:
     """Run NVFlare until it ends."""
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     if role == "center":
+        from vedute.federation.nvflare.reconnection import come_back_within
+
         answer_only_runs()
+        come_back_within(heartbeat)
     else:
         wait_less_for_jobs()
     sys.argv = [MODULES[role], *arguments]
@@ -77,4 +81,4 @@ def _end_with_stdin() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], float(sys.argv[2]), sys.argv[3:])

@@ -121,7 +121,7 @@ def command(kit: Kit) -> list[str]:
     """The command line of the engine, whose current folder is the kit."""
     settings = Study.load_shared(kit.study).federation
     role = kit.file.role
-    words = [sys.executable, "-m", "vedute.federation.nvflare.engine", role, "-m", "."]
+    words = [sys.executable, "-m", "vedute.federation.nvflare.engine", role, str(settings.heartbeat), "-m", "."]
     words += ["-s", "fed_server.json" if role == "server" else "fed_client.json"]
     words += ["--set", "secure_train=true", "org=vedute", "config_folder=config"]
     if role == "center":
