@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flare_lab import STUDY, free_port, lab_kits, wait_for
+from flare_lab import STUDY, lab_kits, wait_for
 from vedute.federation.nvflare import processes
 from vedute.federation.nvflare.check_kit import held, open_kit
 
@@ -190,7 +190,7 @@ class Service:
 
 
 def test_services_find_each_other_and_leave_nothing_running(tmp_path, node):
-    kits = lab_kits(tmp_path, port=free_port())
+    kits = lab_kits(tmp_path)
     server = center = None
     try:
         center = Service(tmp_path / "center.txt", "join", kits["nice"], "--data", node, "--yes")  # before the server

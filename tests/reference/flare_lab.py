@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ports import free_port
 from vedute.data.study import Study
 from vedute.federation.nvflare.authority import load_authority, write_private
 from vedute.federation.nvflare.check_kit import Kit
@@ -33,19 +33,11 @@ timeout = 20
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def lab_kits(
-    folder: Path, text: str = STUDY, days: int = 2, start: datetime | None = None, port: int | None = None
-) -> dict[str, Path]:
+def lab_kits(folder: Path, text: str = STUDY, days: int = 2, start: datetime | None = None) -> dict[str, Path]:
     """Kits for the centers nice and paris; the study lies beside them."""
     (folder / "study.toml").write_text(text)
     study = Study.load_shared(folder / "study.toml")
-    return make_kits(study, ["nice", "paris"], "localhost", port or free_port(), folder / "kits", days, start)
+    return make_kits(study, ["nice", "paris"], "localhost", free_port(), folder / "kits", days, start)
 
 
 def give_credentials(kit: Path, authority: Path, name: str, role: str | None = None) -> None:

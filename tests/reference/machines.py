@@ -17,15 +17,10 @@ from pathlib import Path
 import psutil
 
 from hospitals import CENTERS, make_hospitals
+from ports import free_port
 
 VEDUTE = (str(Path(sys.executable).with_name("vedute")),)
 PATIENCE = 150.0  # seconds that anything may take on a busy machine
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until(what: Callable[[], object], why: str, seconds: float = PATIENCE) -> None:
