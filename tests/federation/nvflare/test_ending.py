@@ -105,7 +105,7 @@ class Engine:
     def abort_app(self, job, heartbeat_cleanup):
         asked.append(job)
         begun.set()
-        ended.wait()
+        ended.wait(30)
 
 come_back_within(4.0)
 communicator = Communicator.__new__(Communicator)
