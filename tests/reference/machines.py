@@ -20,7 +20,7 @@ from hospitals import CENTERS, make_hospitals
 from ports import free_port
 
 VEDUTE = (str(Path(sys.executable).with_name("vedute")),)
-PATIENCE = 150.0  # seconds that anything may take on a busy machine
+PATIENCE = 400.0  # seconds until something counts as hanging; ten times what a run takes on an idle machine
 
 
 def wait_until(what: Callable[[], object], why: str, seconds: float = PATIENCE) -> None:
@@ -134,7 +134,7 @@ class Cable:
     """Carries bytes between a hospital and the server; cut, it carries nothing and says nothing about it."""
 
     def __init__(self, target: int) -> None:
-        self.target, self.whole = target, threading.Event()
+        self.target, self.whole, self.called = target, threading.Event(), threading.Event()
         self.whole.set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self.listener.getsockname()[1])
@@ -148,6 +148,7 @@ class Cable:
     def _accept(self) -> None:
         while True:
             here, _ = self.listener.accept()
+            self.called.set()
             self.whole.wait()
             there = socket.create_connection(("127.0.0.1", self.target))
             for a, b in ((here, there), (there, here)):

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 import zipfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -26,8 +26,9 @@ from vedute.run.run_folder import load_run
 from vedute.run.study_fit import Request, Watch, fit_study
 
 QUICK = "timeout = 10\nheartbeat = 4"
+ALL = f"{QUICK}\nminimum_centers = 3"  # a run waits for all, however long a busy machine takes to start a process
 ROUNDS = ("--rounds", "25", "--tol", "none", "--iterations", "5")
-LONGER = ("--rounds", "80", "--tol", "none", "--iterations", "5")  # enough for a process to start meanwhile
+LONGER = ("--rounds", "80", "--tol", "none", "--iterations", "5")  # enough for a center to connect meanwhile
 
 
 def ends_like_its_participation(machines: Machines, lead) -> list[tuple[str, ...]]:
@@ -42,9 +43,10 @@ def ends_like_its_participation(machines: Machines, lead) -> list[tuple[str, ...
     return present
 
 
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory):
-    found = Machines(tmp_path_factory.mktemp("faults"), federation=QUICK)
+@contextmanager
+def running(folder, federation):
+    """The server and all centers of a federation, until this is left."""
+    found = Machines(folder, federation=federation)
     try:
         found.start("server", *CENTERS)
         yield found
@@ -52,17 +54,24 @@ def machines(tmp_path_factory):
         found.close()
 
 
-def test_a_site_is_killed_and_the_lead_too(machines):
-    lead = machines.lead("killed", *ROUNDS)
-    lead.reach(3)
-    machines.kill("paris")
-    machines.start("paris")
-    lead.reach(8)
-    lead.kill()
-    resumed = machines.lead("killed", "--resume")
-    present = ends_like_its_participation(machines, resumed)
-    assert "'paris'" in lead.said()
-    assert all(set(names) == set(CENTERS) for names in present)
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("faults"), QUICK) as found:
+        yield found
+
+
+def test_a_site_is_killed_and_the_lead_too(tmp_path):
+    with running(tmp_path, ALL) as machines:
+        lead = machines.lead("killed", *ROUNDS)
+        lead.reach(3)
+        machines.kill("paris")
+        machines.start("paris")
+        lead.reach(8)
+        lead.kill()
+        resumed = machines.lead("killed", "--resume")
+        present = ends_like_its_participation(machines, resumed)
+        assert "'paris'" in lead.said()
+        assert all(set(names) == set(CENTERS) for names in present)
 
 
 def test_the_server_is_killed_and_restarted(machines):
@@ -97,11 +106,17 @@ def test_a_site_never_answers_and_then_comes_back(machines):
 
 
 def test_a_site_joins_late(machines):
+    """Its process calls in vain while the run begins: how long a process takes to start is nothing of the run's."""
     machines.kill("nice")
+    cable = Cable(machines.port)
+    cable.whole.clear()
+    call_through(machines.kits["nice"], cable.port)
+    machines.start("nice")
+    wait_until(cable.called.is_set, "nice does not call")
     lead = machines.lead("late", *LONGER)
     lead.reach(3)
     assert "'nice'" in lead.said()
-    machines.start("nice")
+    cable.whole.set()
     present = ends_like_its_participation(machines, lead)
     assert present[0] == ("paris", "zurich")
     assert set(present[-1]) == set(CENTERS)
@@ -217,7 +232,7 @@ def test_the_disk_of_the_server_is_full_for_a_while(tmp_path):
 
 def test_budgets_are_spent_once_though_everything_dies(tmp_path):
     table = 'policy = "center"\nepsilon = 80.0\ndelta = 1e-5'
-    machines = Machines(tmp_path, federation=f'{QUICK}\nscaling = "declared"', privacy=table)
+    machines = Machines(tmp_path, federation=f'{ALL}\nscaling = "declared"', privacy=table)
     try:
         machines.start("server", *CENTERS)
         lead = machines.lead("private", *ROUNDS)
