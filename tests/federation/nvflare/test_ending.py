@@ -93,25 +93,17 @@ print(answered.received_replies["server"], len(heard))
     assert said_by(code) == ["000000", "110001", "comm_error", "an", "answer", "2"]
 
 
-def test_a_center_sends_heartbeats_while_it_ends_the_jobs_of_a_server_that_died():
+def test_a_job_whose_server_died_is_killed_at_once_and_others_are_asked_to_end():
     code = """
-from threading import Event
-from nvflare.private.fed.client.communicator import Communicator
+from types import SimpleNamespace
+from nvflare.private.fed.client.client_executor import JobExecutor
 from vedute.federation.nvflare.reconnection import come_back_within
 
-begun, ended, asked = Event(), Event(), []
-
-class Engine:
-    def abort_app(self, job, heartbeat_cleanup):
-        asked.append(job)
-        begun.set()
-        ended.wait(30)
-
+JobExecutor._terminate_job = lambda executor, handle, job, heartbeat_cleanup=False: print("asked", job)
 come_back_within(4.0)
-communicator = Communicator.__new__(Communicator)
-for _ in range(2):
-    communicator._clean_up_runs(Engine(), ["job"])
-communicator._clean_up_runs(Engine(), [])
-print(begun.wait(60), asked)
+handle = SimpleNamespace(terminate=lambda heartbeat_cleanup: print("killed"))
+executor = JobExecutor.__new__(JobExecutor)
+executor._terminate_job(handle, "its", True)
+executor._terminate_job(handle, "aborted", False)
 """
-    assert said_by(code) == ["True", "['job']"]
+    assert said_by(code) == ["killed", "asked", "aborted"]

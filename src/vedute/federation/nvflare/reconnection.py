@@ -1,13 +1,13 @@
 """A center is back within the study's heartbeat when its server is.
 
 NVFlare would wait 30 seconds for the answer to a heartbeat although the connection that could bring it has closed, and
-up to 10 between two attempts to connect. Then it would end the jobs of the server that died, and send no heartbeat
-before they have ended, so that a server with a short heartbeat drops the center again.
+up to 10 between two attempts to connect. Then it would ask the jobs of the server that died to end, and wait up to 10
+more. Until then no heartbeat leaves, so that a server with a short one drops the center again, and the next job is
+refused its run, whose lock the last one holds.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.endpoint import EndpointState
 from nvflare.fuel.f3.sfm import conn_manager
-from nvflare.private.fed.client.communicator import Communicator
+from nvflare.private.fed.client.client_executor import JobExecutor
 
 SHORTEST, LONGEST = 1.0, 10.0  # seconds; NVFlare begins with the one, and takes the other at last
 
@@ -27,7 +27,7 @@ def come_back_within(heartbeat: float) -> None:
     """For all connections of the process that this is called in."""
     conn_manager.MAX_WAIT = min(max(heartbeat / 4, SHORTEST), LONGEST)  # as often as a center sends its heartbeats
     _give_up_with_the_connection()
-    _call_while_jobs_end()
+    _kill_jobs_without_server()
 
 
 def _give_up_with_the_connection() -> None:
@@ -52,19 +52,13 @@ def give_up(waiting: Iterable[Any], lost: str) -> None:
             request.set()
 
 
-def _call_while_jobs_end() -> None:
-    end = Communicator._clean_up_runs
-    ending: set[str] = set()  # the server names them in every answer, until they have ended
+def _kill_jobs_without_server() -> None:
+    ask_to_end = JobExecutor._terminate_job
 
-    def end_some(communicator: Any, engine: Any, jobs: list[str]) -> None:
-        try:
-            end(communicator, engine, jobs)
-        finally:
-            ending.difference_update(jobs)
+    def terminate(executor: Any, job_handle: Any, job_id: str, heartbeat_cleanup: bool = False) -> None:
+        if heartbeat_cleanup:  # the server does not know the job; a center that is killed loses nothing
+            job_handle.terminate(heartbeat_cleanup=True)
+        else:
+            ask_to_end(executor, job_handle, job_id)
 
-    def clean_up_runs(communicator: Any, engine: Any, abort_runs: list[str]) -> None:
-        if jobs := [job for job in abort_runs if job not in ending]:
-            ending.update(jobs)
-            threading.Thread(target=end_some, args=(communicator, engine, jobs), daemon=True).start()
-
-    Communicator._clean_up_runs = clean_up_runs
+    JobExecutor._terminate_job = terminate
