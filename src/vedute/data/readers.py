@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
+from itertools import islice, starmap
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from vedute.data import mudata_reader, parquet_reader, text_reader
 from vedute.data.sniff import find_delimiter, take_sample
-from vedute.data.table import Batch, TableFile
+from vedute.data.table import Batch, TableFile, require_file
 from vedute.data.text_problems import bad_cell, lines_of, numbered_rows
 from vedute.errors import UserError
 from vedute.model.parameters import Array
@@ -26,7 +26,9 @@ AHEAD = 2  # batches that the reader prepares while the last one is folded
 
 def header(table: TableFile) -> tuple[str, ...]:
     """Names of all columns of a table, the id among them."""
-    names: tuple[str, ...] = READERS[table.kind].header(table)
+    reader = READERS[table.kind]
+    require_file(table)
+    names: tuple[str, ...] = reader.header(table)
     twice = [name for name, count in Counter(names).items() if count > 1 and name]
     if twice:
         raise UserError(f"{table.label}: column {twice[0]!r} occurs twice; rename one of them")
@@ -35,8 +37,9 @@ def header(table: TableFile) -> tuple[str, ...]:
 
 def read(table: TableFile, numbers: Sequence[str] = (), text: Sequence[str] = ()) -> Iterator[Batch]:
     """Checked batches: every row has an id, every number is finite or NaN."""
-    start = 0
-    for batch in READERS[table.kind].read(table, numbers, text):
+    reader, start = READERS[table.kind], 0
+    require_file(table)
+    for batch in starmap(Batch, reader.read(table, numbers, text)):
         _check_ids(table, batch, start)
         _check_finite(table, batch.block, numbers, start)
         yield batch
@@ -67,7 +70,7 @@ def place(table: TableFile, row: int) -> str:
     """Where a row (counted from 0) stands: its line in a text file, its number elsewhere."""
     if table.kind == "text":
         rows = numbered_rows(table, find_delimiter(take_sample(table), table))
-        line, _ = next(itertools.islice(rows, row + 1, None), (row + 2, []))
+        line, _ = next(islice(rows, row + 1, None), (row + 2, []))
         return f"line {line}"
     return f"row {row + 1}"
 

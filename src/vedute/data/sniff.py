@@ -9,11 +9,13 @@ import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from vedute.data.problems import some
-from vedute.data.table import TableFile, require_file
 from vedute.errors import UserError
+
+if TYPE_CHECKING:
+    from vedute.data.table import TableFile
 
 SAMPLE_BYTES = 256 << 10
 LONGEST_LINE = 256 << 20
@@ -57,7 +59,6 @@ def open_bytes(table: TableFile) -> IO[bytes]:
 
 def take_sample(table: TableFile) -> Sample:
     """Read the first lines; refuse what is not a text table."""
-    require_file(table)
     try:
         with open_bytes(table) as file:
             compressed = isinstance(file, gzip.GzipFile)

@@ -44,6 +44,9 @@ class TableFile:
         )
 
 
+Piece = tuple[Any, Array, Mapping[str, Any]]  # what a reader of one kind of file gives: the fields of a batch
+
+
 @dataclass(frozen=True)
 class Batch:
     """Some consecutive rows of a table: ids as a pyarrow string array, numbers, and columns kept as text."""

@@ -7,10 +7,13 @@ import io
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from vedute.data.problems import listed
 from vedute.data.sniff import open_bytes
-from vedute.data.table import TableFile
+
+if TYPE_CHECKING:
+    from vedute.data.table import TableFile
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 SHOWN = 5  # cells named for one file

@@ -6,15 +6,17 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vedute.data.sniff import Sample, find_decimal, find_delimiter, find_header, take_sample
-from vedute.data.table import Batch, TableFile
 from vedute.data.text_problems import explain
 from vedute.errors import DataWarning, UserError
 from vedute.model.parameters import Array
+
+if TYPE_CHECKING:
+    from vedute.data.table import Piece, TableFile
 
 BLOCK_BYTES = 1 << 20  # larger blocks are no faster and the reader keeps many of them
 MISSING = (
@@ -43,7 +45,7 @@ def _ends(path: Path) -> bool:
         return file.read(1) in b"\r\n"
 
 
-def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Batch]:
+def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Piece]:
     """Batches of the id column, ``numbers`` as float64 with NaN for missing, and ``text`` as strings."""
     import pyarrow as pa
 
@@ -80,9 +82,9 @@ def _open(
     )
 
 
-def _batch(batch: Any, d: int, text: Sequence[str]) -> Batch:
+def _batch(batch: Any, d: int, text: Sequence[str]) -> Piece:
     block = matrix(batch.select(range(1, d + 1))) if d else np.empty((batch.num_rows, 0))
-    return Batch(batch.column(0), block, {name: batch.column(name) for name in text})
+    return batch.column(0), block, {name: batch.column(name) for name in text}
 
 
 def matrix(batch: Any) -> Array:
