@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.model.parameters import Array, GlobalPrior
 from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics

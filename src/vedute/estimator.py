@@ -14,12 +14,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vedute.data.ranges import named_ranges
-from vedute.data.rng import generator
 from vedute.data.study import Study
-from vedute.data.tables import as_views, tabulate
-from vedute.data.views import MultiView
+from vedute.data.views import MultiView, as_views, tabulate
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior
+from vedute.model.seeds import generator
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import progress_bar
 from vedute.run.deviation import center_deviation

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.data.problems import Problems
-from vedute.data.readers import read
 from vedute.data.resolve import View
 from vedute.data.stream import Chunk, Pool, stream
 from vedute.data.subjects import Subjects
+from vedute.data.table import read
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vedute.data.ids import Keys, mix
+from vedute.data.subjects import Keys, mix
 from vedute.model.parameters import Array
 
 _NAN_BITS = np.array([np.nan]).view(np.uint64)  # subtracted: a missing cell adds nothing, like an absent view

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vedute.data.text_reader import matrix
+from vedute.data.csv_reader import matrix
 from vedute.errors import UserError
 
 if TYPE_CHECKING:

@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from vedute.data.join import ViewFile
-from vedute.data.names import name_problems
-from vedute.data.problems import Problems, nearest, some
-from vedute.data.readers import header, read
-from vedute.data.stream import Pool
+from vedute.data.problems import Problems, name_problems, nearest, some
+from vedute.data.stream import Pool, ViewFile
 from vedute.data.study_file import Source, StudyText, ViewText
 from vedute.data.subjects import Subjects, read_subjects
-from vedute.data.table import TableFile
+from vedute.data.table import TableFile, header, read
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from vedute.data.check import CheckReport, check
 from vedute.data.fingerprint import Fingerprint
-from vedute.data.names import name_problems
-from vedute.data.problems import SHOWN, Problems, nearest, some
+from vedute.data.problems import SHOWN, Problems, name_problems, nearest, some
 from vedute.data.resolve import View, resolve_pools, resolve_views
 from vedute.data.stream import Bounds, Chunk, Pool, stream
 from vedute.data.study_file import Source, StudyParser, StudyText, read_toml

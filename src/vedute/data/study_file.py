@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vedute.data.names import name_problems
-from vedute.data.problems import Problems, nearest, some
+from vedute.data.problems import Problems, name_problems, nearest, some
 from vedute.data.study_settings import FederationSettings, PrivacySettings, parse_federation, parse_privacy
 from vedute.data.table import TableFile
 from vedute.errors import UserError

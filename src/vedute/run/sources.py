@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from vedute.data.study import Folding, Study
-from vedute.data.tables import common_layout
-from vedute.data.views import MultiView
+from vedute.data.views import MultiView, common_layout
 from vedute.errors import UserError
 from vedute.model.schema import Layout
 from vedute.run.fitting import Folded, fold, read_study

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from vedute.data.readers import Rows, header, prefetch, read
-from vedute.data.table import Batch, TableFile
+from vedute.data.stream import Rows
+from vedute.data.table import Batch, TableFile, header, prefetch, read
 from vedute.errors import UserError
 
 NUMBERS = ["age", "sbp"]
