@@ -114,8 +114,7 @@ def check(study: str, pools: tuple[Pool, ...], views: Mapping[str, View]) -> Che
         for center, tally in tallies.items():
             report = tally.report(center, _listed(pool.subjects, center))
             reports.append(report)
-            for message in _center_problems(report, views):
-                problems.add(message)
+            problems.add(*_center_problems(report, views))
     return CheckReport(study, tuple(sorted(reports, key=lambda report: report.name)), tuple(problems.messages))
 
 

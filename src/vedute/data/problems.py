@@ -22,15 +22,13 @@ class Problems:
     def __init__(self) -> None:
         self.messages: list[str] = []
 
-    def add(self, message: str) -> None:
-        """Note one complaint, once."""
-        if message not in self.messages:
-            self.messages.append(message)
+    def add(self, *messages: str) -> None:
+        """Note complaints, each once."""
+        self.messages += [message for message in dict.fromkeys(messages) if message not in self.messages]
 
     def catch(self, error: UserError) -> None:
         """Note what another check has refused."""
-        for line in str(error).split("\n"):
-            self.add(line.removeprefix("  - "))
+        self.add(*(line.removeprefix("  - ") for line in str(error).split("\n")))
 
     def raise_if_any(self, subject: str, shown: int = SHOWN) -> None:
         """Raise one :class:`UserError` about ``subject`` that lists every complaint."""
