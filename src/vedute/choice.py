@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
+from vedute.data.study_views import named_ranges
 from vedute.errors import UserError
 from vedute.run.model_choice import SCALINGS_TRIED, Candidates, Selection, select
 from vedute.run.scoring import DRAWS

@@ -13,8 +13,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
+from vedute.data.study_views import named_ranges
 from vedute.data.views import MultiView, as_views, tabulate
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior

@@ -10,8 +10,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hospitals import as_one_study
-from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
+from vedute.data.study_views import named_ranges
 from vedute.model.parameters import GlobalPrior
 from vedute.run.center import make_center, run_round
 from vedute.run.fitted_model import Model

@@ -104,7 +104,7 @@ def _select_privately(
 ) -> None:
     from vedute.cli.fit import wanted_policy
     from vedute.data.files import write_whole
-    from vedute.data.ranges import named_ranges
+    from vedute.data.study_views import named_ranges
     from vedute.run import run_folder
     from vedute.run.private import Ledgers, StudyRows, choose_privately
     from vedute.run.settings import Settings

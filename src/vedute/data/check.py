@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.data.problems import Problems
-from vedute.data.resolve import View
 from vedute.data.stream import Chunk, Pool, stream
+from vedute.data.study_views import View
 from vedute.data.subjects import Subjects
 from vedute.data.table import read
 from vedute.errors import UserError

@@ -15,8 +15,7 @@ import numpy as np
 from vedute.data.check import CheckReport, check
 from vedute.data.fingerprint import Fingerprint
 from vedute.data.problems import SHOWN, Problems, nearest, some
-from vedute.data.resolve import View, resolve_pools, resolve_views
-from vedute.data.stream import Bounds, Chunk, Pool, stream
+from vedute.data.stream import Bounds, Chunk, Pool, ViewFile, stream
 from vedute.data.study_file import (
     FederationSettings,
     PrivacySettings,
@@ -25,6 +24,8 @@ from vedute.data.study_file import (
     parse_study,
     read_toml,
 )
+from vedute.data.study_views import View, resolve_views
+from vedute.data.subjects import subjects_of
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 from vedute.model.schema import Schema
@@ -202,11 +203,21 @@ def _require_columns(said: StudyText, problems: Problems) -> None:
 
 def _resolved(said: StudyText, problems: Problems, every_view: bool = True, shown: int = SHOWN) -> Study:
     views = resolve_views(said, problems, every_view)
-    pools = resolve_pools(said, views, problems)
+    pools = _resolve_pools(said, views, problems)
     if not any(pool.files for pool in pools) and said.pools and not problems.messages:
         problems.add(f"{said.path.name}: no view has a file; name them under [files]")
     problems.raise_if_any(str(said.path), shown)
     return Study(said.path, said.text, said.name, said.components, views, pools, said.privacy, said.federation)
+
+
+def _resolve_pools(study: StudyText, views: Mapping[str, View], problems: Problems) -> tuple[Pool, ...]:
+    """The files with their columns, and the table of subjects read."""
+    pools = []
+    for pool in study.pools:
+        held = {name: view for name, view in views.items() if name in pool.files}
+        files = {name: ViewFile(pool.files[name], view.columns) for name, view in held.items()}
+        pools.append(Pool(files, pool.center, subjects_of(pool, problems)))
+    return tuple(pools)
 
 
 def _require_rows(center: str, n: int) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.data.table import Stamp, TableFile, place, places_of, read, stamp, unchanged
+from vedute.data.problems import Problems, name_problems, nearest, some
+from vedute.data.study_file import PoolText
+from vedute.data.table import Stamp, TableFile, header, place, places_of, read, stamp, unchanged
 from vedute.errors import UserError
 
 Keys = NDArray[np.uint64]
@@ -187,6 +189,30 @@ def read_subjects(table: TableFile, center: str | None, group: str | None) -> Su
         codes[group][1] if group is not None else (),
         before,
     )
+
+
+def subjects_of(pool: PoolText, problems: Problems) -> Subjects | None:
+    """The table of subjects of some files read, with every complaint about it noted; None if there is none."""
+    said = pool.subjects
+    if said is None:
+        return None
+    try:
+        names = header(said.table)
+        wanted = [column for column in (said.center, said.group) if column is not None]
+        missing = [column for column in wanted if column not in names]
+        for column in missing:
+            problems.add(
+                f"{said.table.label}: no column {column!r} among {some(names)}{nearest(column, names)}; "
+                "correct [subjects] in the study file"
+            )
+        if missing or (pool.center is None and said.center is None):
+            return None
+        subjects = read_subjects(said.table, said.center if pool.center is None else None, said.group)
+    except UserError as error:
+        problems.catch(error)
+        return None
+    problems.add(*name_problems(subjects.centers, "center", f"{said.table.label}: column {said.center!r}"))
+    return subjects
 
 
 class _Coder:

@@ -19,9 +19,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vedute.data.files import sha256
-from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, Sums, declared, from_vectors, identity, minmax, standard_scaler, view_scaler
 from vedute.data.study import Study
+from vedute.data.study_views import named_ranges
 from vedute.errors import Refused, UserError
 from vedute.federation.claims import check_claims
 from vedute.federation.messages import decode_answer, encode_question

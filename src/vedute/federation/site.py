@@ -18,9 +18,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from vedute.data.files import sha256, to_json, write_whole
-from vedute.data.ranges import named_ranges
 from vedute.data.scaling import Scaler, declared, from_vectors, identity, minmax, squares_of, sums_of
 from vedute.data.study import Study
+from vedute.data.study_views import named_ranges
 from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.agreement import own_policy
 from vedute.federation.messages import decode_question, encode_answer

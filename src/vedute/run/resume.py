@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from vedute.data.files import from_json, read_whole, sweep, to_json, write_whole
-from vedute.data.ranges import named_ranges
 from vedute.data.study import Study
+from vedute.data.study_views import named_ranges
 from vedute.errors import DataWarning, UserError
 from vedute.model.schema import Layout
 from vedute.run import run_folder

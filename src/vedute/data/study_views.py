@@ -1,4 +1,4 @@
-"""The study file compared with its files: which columns each view has, and their declared ranges."""
+"""The views of a study: their columns as the files have them, and their public ranges as users and study files do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from vedute.data.problems import Problems, name_problems, nearest, some
-from vedute.data.stream import Pool, ViewFile
+from vedute.data.problems import Problems, nearest, some
+from vedute.data.scaling import Ranges
 from vedute.data.study_file import PoolText, StudyText, ViewText
-from vedute.data.subjects import Subjects, read_subjects
 from vedute.data.table import TableFile, header, read
 from vedute.errors import UserError
 from vedute.model.parameters import Array
+from vedute.model.schema import Layout
 
 
 @dataclass(frozen=True)
@@ -144,34 +144,34 @@ def _ranges_from_csv(study: StudyText, name: str, problems: Problems) -> dict[st
     return found
 
 
-def resolve_pools(study: StudyText, views: Mapping[str, View], problems: Problems) -> tuple[Pool, ...]:
-    """The files with their columns, and the table of subjects read."""
-    pools = []
-    for pool in study.pools:
-        held = {name: view for name, view in views.items() if name in pool.files}
-        files = {name: ViewFile(pool.files[name], view.columns) for name, view in held.items()}
-        pools.append(Pool(files, pool.center, _subjects(pool, problems)))
-    return tuple(pools)
+def named_ranges(
+    ranges: Any, layout: Layout, columns: Mapping[str, tuple[str, ...]], *, partial: bool = False
+) -> Ranges | None:
+    """Public ranges as (d, 2) arrays, from arrays or from ``{column: (low, high)}``.
 
-
-def _subjects(pool: PoolText, problems: Problems) -> Subjects | None:
-    said = pool.subjects
-    if said is None:
+    With ``partial`` columns may lack one (NaN), for those who can tell which columns they need.
+    """
+    if ranges is None:
         return None
-    try:
-        names = header(said.table)
-        wanted = [column for column in (said.center, said.group) if column is not None]
-        missing = [column for column in wanted if column not in names]
-        for column in missing:
-            problems.add(
-                f"{said.table.label}: no column {column!r} among {some(names)}{nearest(column, names)}; "
-                "correct [subjects] in the study file"
+    found = {}
+    for view, given in ranges.items():
+        if view not in columns:
+            raise UserError(f"ranges: view {view!r} is not in the data; known are {', '.join(map(repr, layout.names))}")
+        if isinstance(given, Mapping):
+            lacking = [name for name in columns[view] if name not in given]
+            if lacking and not partial:
+                raise UserError(f"ranges of view {view!r}: columns without one: {', '.join(lacking)}")
+            given = [given.get(name, (np.nan, np.nan)) for name in columns[view]]
+        bounds = np.asarray(given, dtype=float)
+        if bounds.shape != (len(columns[view]), 2):
+            raise UserError(f"ranges of view {view!r} must be {len(columns[view])} pairs (low, high)")
+        good = np.isfinite(bounds).all(axis=1) & (bounds[:, 0] < bounds[:, 1])
+        if partial:
+            good |= np.isnan(bounds).all(axis=1)
+        if not good.all():
+            j = int(np.argmin(good))
+            raise UserError(
+                f"ranges of view {view!r}, column {columns[view][j]!r}: low must be below high, both finite"
             )
-        if missing or (pool.center is None and said.center is None):
-            return None
-        subjects = read_subjects(said.table, said.center if pool.center is None else None, said.group)
-    except UserError as error:
-        problems.catch(error)
-        return None
-    problems.add(*name_problems(subjects.centers, "center", f"{said.table.label}: column {said.center!r}"))
-    return subjects
+        found[view] = bounds
+    return found
