@@ -62,7 +62,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 1)
     monkeypatch.setattr(parquet_reader, "CELLS", 1)
     monkeypatch.setattr(stream, "STEP_CELLS", 1)
-    monkeypatch.setattr(stream, "CELLS", 40)
+    monkeypatch.setattr(stream, "SPILL_CELLS", 40)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 from vedute.data.problems import Problems
 from vedute.data.stream import Chunk, Pool, stream
 from vedute.data.study_views import View
-from vedute.data.subjects import Subjects
+from vedute.data.subjects import SubjectTable
 from vedute.data.table import read
 from vedute.errors import UserError
 from vedute.model.parameters import Array
@@ -128,7 +128,7 @@ def _survey(pool: Pool, problems: Problems) -> None:
             problems.catch(error)
 
 
-def _listed(subjects: Subjects | None, center: str) -> int | None:
+def _listed(subjects: SubjectTable | None, center: str) -> int | None:
     if subjects is None:
         return None
     if subjects.center is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from vedute.errors import UserError
 
@@ -16,11 +17,11 @@ RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lpt
 JOINERS = "\u200c\u200d"  # invisible, but spelling in Persian and several Indic scripts needs them
 
 
+@dataclass
 class Problems:
     """A list of complaints about one study; raises them all at once."""
 
-    def __init__(self) -> None:
-        self.messages: list[str] = []
+    messages: list[str] = field(default_factory=list)
 
     def add(self, *messages: str) -> None:
         """Note complaints, each once."""

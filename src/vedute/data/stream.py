@@ -21,7 +21,7 @@ from vedute.data.subjects import (
     KeyIndex,
     Keys,
     Positions,
-    Subjects,
+    SubjectTable,
     fit_in,
     hash_ids,
     refuse_repeated,
@@ -35,7 +35,7 @@ from vedute.model.parameters import Array
 Bounds = Mapping[str, Array]  # view -> (d, 2), infinite where nothing is declared
 STEP_CELLS = 1 << 19  # numbers of a chunk: 4 MB
 STEP_ROWS = 1 << 14
-CELLS = 1 << 22  # numbers gathered before they are sorted into buckets: 32 MB
+SPILL_CELLS = 1 << 22  # numbers gathered before they are sorted into buckets: 32 MB
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Pool:
 
     files: Mapping[str, ViewFile]
     center: str | None = None
-    subjects: Subjects | None = None
+    subjects: SubjectTable | None = None
 
     @property
     def centers(self) -> tuple[str, ...]:
@@ -56,7 +56,8 @@ class Pool:
     @property
     def tables(self) -> list[TableFile]:
         """All files of the pool."""
-        return [file.table for file in self.files.values()] + ([self.subjects.table] if self.subjects else [])
+        listed = [self.subjects.table] if self.subjects is not None else []
+        return [file.table for file in self.files.values()] + listed
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,9 @@ class Chunk:
 def stream(pool: Pool, bounds: Bounds | None = None) -> Generator[Chunk]:
     """All rows of a pool in one scan, dealt to their centers; refuses values outside of ``bounds``."""
     subjects = pool.subjects
-    index = KeyIndex(subjects.keys) if subjects is not None else None
     since = {subjects.table.path: subjects.stamp} if subjects is not None else None
     with unchanged(pool.tables, since):
+        index = KeyIndex(subjects.keys) if subjects is not None else None
         for rows in join(pool.files):
             if bounds:
                 _refuse_outside(pool, rows, bounds)
@@ -100,11 +101,12 @@ def stream(pool: Pool, bounds: Bounds | None = None) -> Generator[Chunk]:
                 continue
             at = index.find(rows.keys)
             if at.min() < 0:
-                _refuse_strangers(pool, rows.keys[at < 0], subjects)
+                for file in pool.files.values():
+                    refuse_strangers(file.table, rows.keys[at < 0], subjects.table)
             yield from _deal(pool, subjects, rows, at)
 
 
-def _deal(pool: Pool, subjects: Subjects, rows: Joined, at: Positions) -> Iterator[Chunk]:
+def _deal(pool: Pool, subjects: SubjectTable, rows: Joined, at: Positions) -> Iterator[Chunk]:
     """The rows of a chunk, center by center."""
     groups = subjects.group[at] if subjects.group is not None else None
     if pool.center is not None or subjects.center is None:
@@ -127,11 +129,6 @@ def _deal(pool: Pool, subjects: Subjects, rows: Joined, at: Positions) -> Iterat
             subjects.groups,
             mine,
         )
-
-
-def _refuse_strangers(pool: Pool, keys: Keys, subjects: Subjects) -> None:
-    for file in pool.files.values():
-        refuse_strangers(file.table, keys, subjects.table)
 
 
 def _refuse_outside(pool: Pool, rows: Joined, bounds: Bounds) -> None:
@@ -227,12 +224,12 @@ def _along(files: Mapping[str, ViewFile], spine: Spine) -> Iterator[Joined]:
     width = sum(len(file.columns) for file in files.values())
     step = int(np.clip(STEP_CELLS // width, 16, STEP_ROWS))
     with ExitStack() as stack:
-        streams: dict[str, Rows] = {}
+        streams: dict[str, Cursor] = {}
         spills: dict[str, Spill] = {}
         index = KeyIndex(spine.keys)
         for name, file in files.items():
             if spine.ordered[name]:
-                streams[name] = Rows(file.table, stack.enter_context(closing(prefetch(file.read()))))
+                streams[name] = Cursor(file.table, stack.enter_context(closing(prefetch(file.read()))))
             else:
                 spills[name] = stack.enter_context(closing(Spill(file.read(), index, step)))
         for start in range(0, len(spine.keys), step):
@@ -264,7 +261,7 @@ def _spread(block: Array, rows: Positions, n: int, d: int) -> Array:
     return whole
 
 
-class Rows:
+class Cursor:
     """A table read by demand: the next so many rows, whatever the sizes of the reader's batches."""
 
     def __init__(self, table: TableFile, batches: Iterator[Batch]) -> None:
@@ -305,7 +302,7 @@ class Spill:
         gathered: list[Batch] = []
         for batch in batches:
             gathered.append(batch)
-            if sum(part.block.size for part in gathered) >= CELLS:
+            if sum(part.block.size for part in gathered) >= SPILL_CELLS:
                 self._write(gathered, index)
                 gathered = []
         if gathered:

@@ -147,7 +147,7 @@ def fit_in(spine: Keys, keys: Keys) -> tuple[Keys, Positions, Positions, bool]:
 
 
 @dataclass(frozen=True)
-class Subjects:
+class SubjectTable:
     """Keys of the subjects in the order of the file, with the codes of their centers and groups."""
 
     table: TableFile
@@ -162,7 +162,7 @@ class Subjects:
         return len(self.keys)
 
 
-def read_subjects(table: TableFile, center: str | None, group: str | None) -> Subjects:
+def read_subjects(table: TableFile, center: str | None, group: str | None) -> SubjectTable:
     """Read the ids with the columns ``center`` and ``group``; an id may stand there once only."""
     text = [name for name in dict.fromkeys((center, group)) if name is not None]
     coders = {name: _Coder() for name in text}
@@ -180,7 +180,7 @@ def read_subjects(table: TableFile, center: str | None, group: str | None) -> Su
     codes = {name: coder.finish() for name, coder in coders.items()}
     if center is not None:
         _refuse_no_center(table, center, codes[center])
-    return Subjects(
+    return SubjectTable(
         table,
         together,
         codes[center][0] if center is not None else None,
@@ -191,7 +191,7 @@ def read_subjects(table: TableFile, center: str | None, group: str | None) -> Su
     )
 
 
-def subjects_of(pool: PoolText, problems: Problems) -> Subjects | None:
+def subjects_of(pool: PoolText, problems: Problems) -> SubjectTable | None:
     """The table of subjects of some files read, with every complaint about it noted; None if there is none."""
     said = pool.subjects
     if said is None:
@@ -249,12 +249,8 @@ def refuse_repeated(table: TableFile, keys: Keys) -> None:
     """Name the ids that occur more than once."""
     if not len(keys):
         return
-    labels = _labels_of(table, keys)
-    lines = places_of(table, labels[:5])
-    listed = ", ".join(f"{label!r} ({lines[label]})" for label in labels[:5])
-    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
     raise UserError(
-        f"{table.label}: column {table.id!r}: ids occur more than once: {listed}{more}; "
+        f"{table.label}: column {table.id!r}: ids occur more than once: {_placed(table, _labels_of(table, keys), 2)}; "
         "a subject has one row in a table"
     )
 
@@ -264,13 +260,17 @@ def refuse_strangers(table: TableFile, keys: Keys, subjects: TableFile) -> None:
     labels = _labels_of(table, keys)
     if not labels:
         return
-    lines = places_of(table, labels[:5], 1)
-    listed = ", ".join(f"{label!r} ({lines[label]})" for label in labels[:5])
-    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
     raise UserError(
-        f"{table.label}: column {table.id!r}: ids that {subjects.label} does not list: {listed}{more}; "
-        f"add them there, or remove the rows"
+        f"{table.label}: column {table.id!r}: ids that {subjects.label} does not list: {_placed(table, labels, 1)}; "
+        "add them there, or remove the rows"
     )
+
+
+def _placed(table: TableFile, labels: Sequence[str], each: int) -> str:
+    """The first few ids, with the first ``each`` places where one stands."""
+    lines = places_of(table, labels[:5], each)
+    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    return ", ".join(f"{label!r} ({lines[label]})" for label in labels[:5]) + more
 
 
 def _labels_of(table: TableFile, keys: Keys) -> Sequence[str]:

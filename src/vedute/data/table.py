@@ -178,7 +178,7 @@ def place(table: TableFile, row: int) -> str:
     return f"row {row + 1}"
 
 
-def places_of(table: TableFile, labels: Sequence[str], limit: int = 2) -> dict[str, str]:
+def places_of(table: TableFile, labels: Sequence[str], limit: int) -> dict[str, str]:
     """Where given ids stand in a table, in words."""
     if table.kind == "text":
         found = lines_of(table, find_delimiter(take_sample(table), table), labels, limit)
