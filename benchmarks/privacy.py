@@ -18,7 +18,7 @@ import numpy as np
 from spreads import plot_spreads
 from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.model.parameters import Array, GlobalPrior
 from vedute.model.schema import Layout
 from vedute.model.statistics import Statistics

@@ -13,14 +13,13 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vedute.data.rng import generator
 from vedute.data.rows import open_rows
 from vedute.data.scaling import scaling_of
 from vedute.data.study import Study
-from vedute.data.tables import as_views, tabulate
-from vedute.data.views import MultiView
+from vedute.data.views import MultiView, as_views, tabulate
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior
+from vedute.model.seeds import generator
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import progress_bar
 from vedute.run.deviation import center_deviation

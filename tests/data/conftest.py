@@ -57,12 +57,12 @@ def hospitals(tmp_path: Path) -> Hospitals:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches and chunks of a few rows, so that small tables cross many borders."""
-    from vedute.data import join, parquet_reader, spill, text_reader
+    from vedute.data import csv_reader, parquet_reader, stream
 
-    monkeypatch.setattr(text_reader, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 1)
     monkeypatch.setattr(parquet_reader, "CELLS", 1)
-    monkeypatch.setattr(join, "STEP_CELLS", 1)
-    monkeypatch.setattr(spill, "CELLS", 40)
+    monkeypatch.setattr(stream, "STEP_CELLS", 1)
+    monkeypatch.setattr(stream, "SPILL_CELLS", 40)
 
 
 @pytest.fixture

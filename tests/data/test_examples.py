@@ -9,7 +9,7 @@ import pytest
 
 from vedute.data.problems import Problems
 from vedute.data.study import Study
-from vedute.data.study_file import StudyParser, read_toml
+from vedute.data.study_file import parse_study, read_toml
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -22,9 +22,9 @@ def views_of(name: str) -> dict[str, str]:
     path = EXAMPLES / name / "study.toml"
     text, raw = read_toml(path)
     problems = Problems()
-    said = StudyParser(path, problems).parse(raw, text)
+    said = parse_study(path, text, raw, problems)
     assert not problems.messages
-    return {view: table.label for view, table in said.sources[0].files.items()}
+    return {view: table.label for view, table in said.pools[0].files.items()}
 
 
 def test_both_examples_are_there_and_look_for_their_data_beside_them():

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from vedute.data.readers import header, read
 from vedute.data.study import Study
-from vedute.data.table import TableFile
+from vedute.data.table import TableFile, header, read
 from vedute.errors import UserError
 
 VALID = """

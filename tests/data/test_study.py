@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vedute.data import text_reader
+from vedute.data import csv_reader
 from vedute.data.identity import RowIdentity
 from vedute.data.rows import Nothing
 from vedute.data.study import Study
@@ -74,8 +74,8 @@ def test_files_per_center_give_the_same_rows_and_the_same_identity(hospitals, fo
 def test_a_fold_equals_the_statistics_of_all_rows_and_reads_each_file_once(hospitals, monkeypatch):
     study = Study.load(hospitals.toml)
     scans = []
-    real = text_reader.read
-    monkeypatch.setattr(text_reader, "read", lambda t, n, x: (scans.append(t.label) if n else None, real(t, n, x))[1])
+    real = csv_reader.read
+    monkeypatch.setattr(csv_reader, "read", lambda t, n, x: (scans.append(t.label) if n else None, real(t, n, x))[1])
     layout = Layout(tuple(study.columns), tuple(map(len, study.columns.values())))
     folded = study.fold(lambda center: Accumulator(layout))
     assert sorted(scans) == ["CLINIC.csv", "IMAGING.csv", "RISK.csv"]

@@ -1,7 +1,7 @@
 import pytest
 
 from vedute.data.study import Study
-from vedute.data.study_settings import FederationSettings, PrivacySettings
+from vedute.data.study_file import FederationSettings, PrivacySettings
 from vedute.errors import UserError
 
 

@@ -16,7 +16,7 @@ from playing import alike, blocks, difference, mistakes, rewritten
 from vedute import PaperPrivacy
 from vedute.cli.app import COMMANDS
 from vedute.data.problems import Problems
-from vedute.data.study_file import StudyParser
+from vedute.data.study_file import parse_study
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -82,7 +82,7 @@ def test_the_study_files_of_the_reference_are_study_files() -> None:
     assert len(shown) == 3
     for block in shown:
         problems = Problems()
-        StudyParser(Path("study.toml"), problems).parse(tomllib.loads(block.text), block.text)
+        parse_study(Path("study.toml"), block.text, tomllib.loads(block.text), problems)
         assert problems.messages == []
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.baselines import MOFA, PCA, Autoencoder
 from vedute.evaluation.baselines.autoencoders import Encoded, fit_together

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from vedute.cli.app import run as run_command
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.evaluation.folds import Dataset, three_folds
 from vedute.evaluation.selection import Trial
 from vedute.evaluation.tables.selection import markdown, summary

@@ -8,7 +8,7 @@ import pytest
 from sklearn.decomposition import PCA as SkPCA
 from sklearn.decomposition import FactorAnalysis as SkFactors
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import methods
 from vedute.evaluation.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums

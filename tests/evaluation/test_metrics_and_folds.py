@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.arms import Arm, Score, _seen, scaled, scores_of_folds

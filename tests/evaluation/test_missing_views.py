@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vedute.data.scenarios import split
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import missing
 from vedute.evaluation.experiments import FixedStudy
@@ -37,6 +36,7 @@ from vedute.evaluation.results.missing import write
 from vedute.evaluation.studies import Given
 from vedute.evaluation.tables.missing import summary
 from vedute.model.seeds import stream
+from vedute.scenarios import split
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 

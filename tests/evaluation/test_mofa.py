@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.evaluation.baselines import MOFA, PCA, mofa
 from vedute.evaluation.baselines.mofa import _most_likely
 from vedute.evaluation.methods import common_layout, side_by_side

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset, dealt

@@ -15,7 +15,7 @@ import pytest
 
 from vedute.cli.app import run as run_command
 from vedute.cli.paper import command
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import studies
 from vedute.evaluation.experiments import DEFAULT, PAPER, YARDSTICK

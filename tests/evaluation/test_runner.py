@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import vedute
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation import keeping, runner
 from vedute.evaluation.arms import Arm

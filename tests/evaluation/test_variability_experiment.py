@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kstest, norm
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.evaluation.experiments import FixedStudy, SyntheticStudy
 from vedute.evaluation.folds import Dataset

@@ -10,7 +10,7 @@ import pytest
 
 from core_cases import statistics_of
 from local_rounds import rounds
-from vedute.data.synthetic import make_hierarchical
+from vedute.datasets import make_hierarchical
 from vedute.model.local_step import LocalRule
 from vedute.model.master import MasterRule, unbiased
 from vedute.model.parameters import GlobalPrior, flat_view_prior

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 
 
 def write_folder(folder: Path, names: tuple[str, ...], n: int = 90) -> Path:

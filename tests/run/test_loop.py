@@ -10,7 +10,7 @@ import pytest
 import appendix_a as ref
 from core_cases import statistics_of, with_holes
 from local_rounds import rounds
-from vedute.data.synthetic import make_hierarchical
+from vedute.datasets import make_hierarchical
 from vedute.model.local_step import LocalRule
 from vedute.model.master import MasterRule, change, inverse_gamma_shape
 from vedute.model.parameters import GlobalPrior, flat_view_prior

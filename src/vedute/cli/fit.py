@@ -16,7 +16,7 @@ from vedute.cli.options import FilePath, force_option, json_option, study_argume
 from vedute.cli.rounds import watch_rounds
 from vedute.cli.settings_options import default_of, given_settings, settings_options
 from vedute.data.scaling import SCALINGS
-from vedute.data.study_settings import POLICIES
+from vedute.data.study_file import POLICIES
 
 if TYPE_CHECKING:
     from vedute.data.study import Study

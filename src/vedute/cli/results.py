@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.data.files import ASIDE, said_plainly, write_whole
-from vedute.data.names import why_unsafe
+from vedute.data.problems import why_unsafe
 from vedute.data.writers import SUFFIXES, TableWriter, table_writer
 from vedute.errors import UserError
 from vedute.model.parameters import Array

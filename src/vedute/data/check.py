@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.data.problems import Problems
-from vedute.data.readers import read
-from vedute.data.resolve import View
 from vedute.data.stream import Chunk, Pool, stream
-from vedute.data.subjects import Subjects
+from vedute.data.study_views import View
+from vedute.data.subjects import SubjectTable
+from vedute.data.table import read
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 
@@ -114,8 +114,7 @@ def check(study: str, pools: tuple[Pool, ...], views: Mapping[str, View]) -> Che
         for center, tally in tallies.items():
             report = tally.report(center, _listed(pool.subjects, center))
             reports.append(report)
-            for message in _center_problems(report, views):
-                problems.add(message)
+            problems.add(*_center_problems(report, views))
     return CheckReport(study, tuple(sorted(reports, key=lambda report: report.name)), tuple(problems.messages))
 
 
@@ -129,7 +128,7 @@ def _survey(pool: Pool, problems: Problems) -> None:
             problems.catch(error)
 
 
-def _listed(subjects: Subjects | None, center: str) -> int | None:
+def _listed(subjects: SubjectTable | None, center: str) -> int | None:
     if subjects is None:
         return None
     if subjects.center is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vedute.data.ids import Keys, mix
+from vedute.data.subjects import Keys, mix
 from vedute.model.parameters import Array
 
 KEY_BYTES = 32

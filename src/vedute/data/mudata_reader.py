@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vedute.data.problems import nearest, some
-from vedute.data.table import Batch, TableFile, require_file
 from vedute.errors import UserError
+
+if TYPE_CHECKING:
+    from vedute.data.table import Piece, TableFile
 
 CELLS = 1 << 18  # of a batch
 
@@ -22,7 +24,7 @@ def header(table: TableFile) -> tuple[str, ...]:
         return (table.id, *(map(str, data.obs.columns) if table.modality is None else data.var_names.astype(str)))
 
 
-def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Batch]:
+def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Piece]:
     """Batches of the ids, ``numbers`` as float64 with NaN for missing, and ``text`` as strings."""
     import pyarrow as pa
 
@@ -34,7 +36,7 @@ def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Itera
         for start in range(0, len(names), step):
             rows = slice(start, min(start + step, len(names)))
             block = _dense(table, data, rows)[:, places] if numbers else np.empty((rows.stop - start, 0))
-            yield Batch(
+            yield (
                 pa.array(names[rows], pa.string()),
                 np.ascontiguousarray(block),
                 {name: pa.array(values[rows], pa.string()) for name, values in kept.items()},
@@ -61,7 +63,6 @@ def _open(table: TableFile) -> Iterator[Any]:
         import mudata
     except ImportError:
         raise UserError(f"{table.label}: reading .h5mu needs the extra: pip install 'vedute[mudata]'") from None
-    require_file(table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MuData announces its own future changes, which do not concern the user
         try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vedute.data.table import Batch, TableFile, require_file
-from vedute.data.text_reader import matrix
+from vedute.data.csv_reader import matrix
 from vedute.errors import UserError
+
+if TYPE_CHECKING:
+    from vedute.data.table import Piece, TableFile
 
 CELLS = 1 << 18  # of a batch
 
@@ -23,7 +25,7 @@ def header(table: TableFile) -> tuple[str, ...]:
     return names
 
 
-def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Batch]:
+def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Iterator[Piece]:
     """Batches of the id column, ``numbers`` as float64 with NaN for missing, and ``text`` as strings."""
     import pyarrow as pa
 
@@ -41,7 +43,7 @@ def read(table: TableFile, numbers: Sequence[str], text: Sequence[str]) -> Itera
                     else np.empty((batch.num_rows, 0))
                 )
                 labels = as_text(batch.column(table.id))
-                yield Batch(labels, block, {name: as_text(batch.column(name)) for name in text})
+                yield labels, block, {name: as_text(batch.column(name)) for name in text}
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{table.label}: damaged ({_first_line(error)}); export it again") from None
 
@@ -50,7 +52,6 @@ def _open(table: TableFile) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
-    require_file(table)
     try:
         return parquet.ParquetFile(pa.OSFile(str(table.path)), buffer_size=1 << 20)
     except (pa.ArrowException, OSError, ValueError) as error:

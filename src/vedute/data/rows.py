@@ -9,9 +9,8 @@ from typing import Any, Protocol, TypeVar
 from vedute.data.identity import RowIdentity
 from vedute.data.stream import Chunk, Pool, stream
 from vedute.data.study import Folded, Folding, Study
-from vedute.data.tables import common_schema
 from vedute.data.threads import in_threads
-from vedute.data.views import MultiView
+from vedute.data.views import MultiView, common_schema
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 from vedute.model.schema import Schema

@@ -14,12 +14,18 @@ import numpy as np
 
 from vedute.data.check import CheckReport, check
 from vedute.data.identity import RowIdentity
-from vedute.data.names import name_problems
 from vedute.data.problems import SHOWN, Problems, nearest, some
-from vedute.data.resolve import View, resolve_pools, resolve_views
-from vedute.data.stream import Bounds, Chunk, Pool, stream
-from vedute.data.study_file import Source, StudyParser, StudyText, read_toml
-from vedute.data.study_settings import FederationSettings, PrivacySettings, parse_privacy
+from vedute.data.stream import Bounds, Chunk, Pool, ViewFile, stream
+from vedute.data.study_file import (
+    FederationSettings,
+    PrivacySettings,
+    StudyText,
+    parse_node,
+    parse_study,
+    read_toml,
+)
+from vedute.data.study_views import View, resolve_views
+from vedute.data.subjects import subjects_of
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 from vedute.model.schema import Schema
@@ -67,7 +73,7 @@ class Study:
         """Read a study file and the headers of its files; every problem found is told at once."""
         problems = Problems()
         said = _parse(Path(path), problems)
-        if not said.sources and not problems.messages:
+        if not said.pools and not problems.messages:
             problems.add(f"{said.path.name}: names no files; add [subjects] and [files], or [centers.NAME.files]")
         return _resolved(said, problems)
 
@@ -75,7 +81,7 @@ class Study:
     def load_shared(cls, path: str | PathLike[str]) -> Study:
         """Only what all centers of a federation share: no files are looked at, so views must name their columns."""
         problems = Problems()
-        said = replace(_parse(Path(path), problems), sources=())
+        said = replace(_parse(Path(path), problems), pools=())
         _require_columns(said, problems)
         return _resolved(said, problems)
 
@@ -91,23 +97,8 @@ class Study:
     def load_node(cls, path: str | PathLike[str], node: str | PathLike[str]) -> Study:
         """The shared part of a study with the files of one center, as its ``node.toml`` tells; its [privacy] wins."""
         problems = Problems()
-        said = replace(_parse(Path(path), problems), sources=())
-        home = Path(node)
-        parser = StudyParser(home, problems)
-        _, raw = read_toml(home)
-        parser.known_keys(raw, "the node file", ("center", "id", "files", "subjects", "privacy"))
-        center = parser.word(raw, "center", "the node file")
-        if center is None:
-            parser.say('center is missing; write center = "nice"')
-            center = "center"
-        for message in name_problems([center], "center", home.name):
-            problems.add(message)
-        body = {key: value for key, value in raw.items() if key in {"files", "subjects"}}
-        source = parser.center(center, body, parser.word(raw, "id", "the node file") or "id", said.views, "")
-        said = replace(said, sources=(Source(center, source.files, source.subjects),))
-        if "privacy" in raw:
-            own = parse_privacy(parser.table(raw, "privacy", "[privacy]"), problems, home.name)
-            said = replace(said, privacy=own)
+        shared = replace(_parse(Path(path), problems), pools=())
+        said = parse_node(Path(node), shared, problems)
         return _resolved(said, problems, every_view=False, shown=EVERY)
 
     @property
@@ -197,7 +188,7 @@ class Study:
 
 def _parse(path: Path, problems: Problems) -> StudyText:
     text, raw = read_toml(path)
-    return StudyParser(path, problems).parse(raw, text)
+    return parse_study(path, text, raw, problems)
 
 
 def _require_columns(said: StudyText, problems: Problems) -> None:
@@ -210,11 +201,21 @@ def _require_columns(said: StudyText, problems: Problems) -> None:
 
 def _resolved(said: StudyText, problems: Problems, every_view: bool = True, shown: int = SHOWN) -> Study:
     views = resolve_views(said, problems, every_view)
-    pools = resolve_pools(said, views, problems)
-    if not any(pool.files for pool in pools) and said.sources and not problems.messages:
+    pools = _resolve_pools(said, views, problems)
+    if not any(pool.files for pool in pools) and said.pools and not problems.messages:
         problems.add(f"{said.path.name}: no view has a file; name them under [files]")
     problems.raise_if_any(str(said.path), shown)
     return Study(said.path, said.text, said.name, said.components, views, pools, said.privacy, said.federation)
+
+
+def _resolve_pools(study: StudyText, views: Mapping[str, View], problems: Problems) -> tuple[Pool, ...]:
+    """The files with their columns, and the table of subjects read."""
+    pools = []
+    for pool in study.pools:
+        held = {name: view for name, view in views.items() if name in pool.files}
+        files = {name: ViewFile(pool.files[name], view.columns) for name, view in held.items()}
+        pools.append(Pool(files, pool.center, subjects_of(pool, problems)))
+    return tuple(pools)
 
 
 def _require_rows(center: str, n: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from vedute.data.synthetic import make_hierarchical
+from vedute.datasets import make_hierarchical
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.experiments import CORRECTED, DEFAULT
 from vedute.evaluation.keeping import Line, Told, counted, each, kept_or_computed, keyed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.evaluation.arms import Arm, Scaling
 from vedute.evaluation.baselines import MOFA, PCA, PPCA, Autoencoder, Encoders, FactorAnalysis, PCAOfSums, mofa
 from vedute.evaluation.baselines.shapes import Schedule

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.data.scenarios import split
 from vedute.errors import UserError
 from vedute.evaluation.metrics import Labels
 from vedute.model.parameters import Array
 from vedute.model.seeds import stream
+from vedute.scenarios import split
 
 Rows = NDArray[np.intp]
 # "sites": the centers that the data really come from; "known sites": those of the test rows are known as well

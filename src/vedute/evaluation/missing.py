@@ -15,7 +15,6 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from vedute.data.scenarios import split
 from vedute.estimator import FederatedPPCA
 from vedute.evaluation.baselines.mofa import MOFA, installed
 from vedute.evaluation.folds import Dataset
@@ -23,6 +22,7 @@ from vedute.evaluation.keeping import Line, Source, Told, each_part, places
 from vedute.evaluation.methods import Views, end_of, quietly
 from vedute.model.parameters import Array
 from vedute.model.seeds import stream
+from vedute.scenarios import split
 
 LEVEL = 0.90
 N_CENTERS = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from vedute.data.ranges import named_ranges
+from vedute.data.study_views import named_ranges
 from vedute.errors import BreakdownError
 from vedute.evaluation.arms import Scaling
 from vedute.evaluation.methods import ROUNDS, Centers, Projection, end_of, quietly

@@ -14,8 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from vedute.data.files import sha256
-from vedute.data.ranges import named_ranges
-from vedute.data.scaling import Scaler, Sums
+from vedute.data.scaling import Scaler, Sums, named_ranges
 from vedute.data.study import Study
 from vedute.errors import Refused, UserError
 from vedute.federation.encoding import build_content, question_arrays

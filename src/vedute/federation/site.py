@@ -17,9 +17,8 @@ from typing import TextIO
 import numpy as np
 
 from vedute.data.files import from_json, read_whole, sha256, to_json, write_whole
-from vedute.data.ranges import named_ranges
 from vedute.data.rows import StudyRows
-from vedute.data.scaling import Scaler, from_vectors, scaling_of
+from vedute.data.scaling import Scaler, from_vectors, named_ranges, scaling_of
 from vedute.data.study import Study
 from vedute.data.threads import one_blas_thread
 from vedute.errors import BreakdownError, Refused, UserError

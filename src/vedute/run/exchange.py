@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from vedute.data.identity import key_of
-from vedute.data.ranges import named_ranges
 from vedute.data.rows import Rows
-from vedute.data.scaling import Scaler, Sums, extremes_of, scaling_of, squares_of, sums_of
+from vedute.data.scaling import Scaler, Sums, extremes_of, named_ranges, scaling_of, squares_of, sums_of
 from vedute.data.threads import in_threads, workers
 from vedute.errors import BreakdownError, UserError
 from vedute.model.alignment import principal_axes, turned_center

@@ -16,9 +16,8 @@ from operator import add
 import numpy as np
 from joblib import Parallel, delayed
 
-from vedute.data.ranges import named_ranges
 from vedute.data.rows import Rows
-from vedute.data.scaling import scaling_of, squares_of, standard_scaler, sums_of
+from vedute.data.scaling import named_ranges, scaling_of, squares_of, standard_scaler, sums_of
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning, UserError
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from flare_lab import STUDY, lab_kits
-from vedute.data.shared import shared_text
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import kits as kits_module
@@ -21,6 +20,7 @@ from vedute.federation.nvflare.authority import Authority
 from vedute.federation.nvflare.check_kit import check_port, held, open_kit
 from vedute.federation.nvflare.kits import add_kit, digest, make_kits
 from vedute.federation.nvflare.units import unit
+from vedute.federation.shared_study import shared_text
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from vedute.data.shared import shared_text
 from vedute.errors import UserError
 from vedute.federation.nvflare.kits import KitFile, digest, need_nvflare, read_kit_file
+from vedute.federation.shared_study import shared_text
 
 COMMANDS = {"center": "vedute federation join", "server": "vedute federation serve", "lead": "vedute federation run"}
 

@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from vedute.data.problems import Problems
-from vedute.data.shared import shared_text
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import local_files
@@ -27,6 +26,7 @@ from vedute.federation.nvflare.authority import (
     write_private,
 )
 from vedute.federation.nvflare.local_files import LEAD, SERVER, Json
+from vedute.federation.shared_study import shared_text
 
 VERSION = 1
 PROJECT = "vedute"

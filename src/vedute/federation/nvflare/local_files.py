@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vedute.data.study_settings import FederationSettings
+from vedute.data.study_file import FederationSettings
 
 Json = dict[str, Any]
 

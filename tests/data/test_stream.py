@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vedute.data import spill
-from vedute.data.ids import Keys
-from vedute.data.join import ViewFile, fit_in, join, read_spine
+from vedute.data import stream
+from vedute.data.stream import ViewFile, join, read_spine
+from vedute.data.subjects import Keys, fit_in
 from vedute.data.table import TableFile
 from vedute.errors import UserError
 
@@ -92,8 +92,8 @@ def test_a_join_of_files_is_the_outer_join_of_tables(orders, tmp_path):
 )
 def test_only_files_in_another_order_wait_on_disk(name, spilled, tmp_path, monkeypatch):
     opened = []
-    real = spill.Spill.__init__
-    monkeypatch.setattr(spill.Spill, "__init__", lambda self, *a: (opened.append(self), real(self, *a))[1])
+    real = stream.Spill.__init__
+    monkeypatch.setattr(stream.Spill, "__init__", lambda self, *a: (opened.append(self), real(self, *a))[1])
     found = files(tmp_path, tables(ORDERS[name]))
     assert sum(len(rows.keys) for rows in join(found)) == len(read_spine(found).keys)
     assert len(opened) == spilled

@@ -1,4 +1,4 @@
-"""The study file compared with its files: which columns each view has, and their declared ranges."""
+"""The views of a study: their columns as the files have them, and their public ranges as users and study files do."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from vedute.data.join import ViewFile
-from vedute.data.names import name_problems
 from vedute.data.problems import Problems, nearest, some
-from vedute.data.readers import header, read
-from vedute.data.stream import Pool
-from vedute.data.study_file import Source, StudyText, ViewText
-from vedute.data.subjects import Subjects, read_subjects
-from vedute.data.table import TableFile
+from vedute.data.study_file import PoolText, StudyText, ViewText
+from vedute.data.table import TableFile, header, read
 from vedute.errors import UserError
 from vedute.model.parameters import Array
 
@@ -54,8 +49,8 @@ def _columns(
     study: StudyText, view: str, said: ViewText, problems: Problems, every_view: bool
 ) -> tuple[str, ...] | None:
     chosen, first = said.columns, study.path.name
-    for source in study.sources:
-        table = source.files.get(view)
+    for pool in study.pools:
+        table = pool.files.get(view)
         if table is None:
             continue
         try:
@@ -64,7 +59,7 @@ def _columns(
             problems.catch(error)
             continue
         if chosen is None:
-            chosen, first = _default_columns(table, available, source, problems), table.label
+            chosen, first = _default_columns(table, available, pool, problems), table.label
         for column in chosen or ():
             if column not in available:
                 problems.add(
@@ -73,22 +68,22 @@ def _columns(
                     f"correct it, or name the columns that all have: [views.{view}] columns = [...]"
                 )
         if said.columns is None and chosen:
-            for column in _default_columns(table, available, source, problems) or ():
+            for column in _default_columns(table, available, pool, problems) or ():
                 if column not in chosen:
                     problems.add(
                         f"{table.label}: column {column!r} is not in {first}; name the columns to use: "
                         f"[views.{view}] columns = [...]"
                     )
-    if every_view and study.sources and not any(view in source.files for source in study.sources):
+    if every_view and study.pools and not any(view in pool.files for pool in study.pools):
         problems.add(f"{study.path.name}: view {view} has no file; name it under [files], or remove [views.{view}]")
     return chosen
 
 
 def _default_columns(
-    table: TableFile, available: list[str], source: Source, problems: Problems
+    table: TableFile, available: list[str], pool: PoolText, problems: Problems
 ) -> tuple[str, ...] | None:
     """Every column but the id, and but center and group where the view lies in the table of subjects."""
-    subjects = source.subjects
+    subjects = pool.subjects
     if subjects is not None and subjects.table.path == table.path:
         available = [name for name in available if name not in (subjects.center, subjects.group)]
     if any(not name.strip() for name in available):
@@ -145,37 +140,3 @@ def _ranges_from_csv(study: StudyText, name: str, problems: Problems) -> dict[st
     except UserError as error:
         problems.catch(error)
     return found
-
-
-def resolve_pools(study: StudyText, views: Mapping[str, View], problems: Problems) -> tuple[Pool, ...]:
-    """The files with their columns, and the table of subjects read."""
-    pools = []
-    for source in study.sources:
-        held = {name: view for name, view in views.items() if name in source.files}
-        files = {name: ViewFile(source.files[name], view.columns) for name, view in held.items()}
-        pools.append(Pool(files, source.center, _subjects(source, problems)))
-    return tuple(pools)
-
-
-def _subjects(source: Source, problems: Problems) -> Subjects | None:
-    said = source.subjects
-    if said is None:
-        return None
-    try:
-        names = header(said.table)
-        wanted = [column for column in (said.center, said.group) if column is not None]
-        missing = [column for column in wanted if column not in names]
-        for column in missing:
-            problems.add(
-                f"{said.table.label}: no column {column!r} among {some(names)}{nearest(column, names)}; "
-                "correct [subjects] in the study file"
-            )
-        if missing or (source.center is None and said.center is None):
-            return None
-        subjects = read_subjects(said.table, said.center if source.center is None else None, said.group)
-    except UserError as error:
-        problems.catch(error)
-        return None
-    for message in name_problems(subjects.centers, "center", f"{said.table.label}: column {said.center!r}"):
-        problems.add(message)
-    return subjects

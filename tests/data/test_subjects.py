@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vedute.data import ids
-from vedute.data.ids import KeyIndex, hash_ids, repeated
+from vedute.data import subjects
+from vedute.data.subjects import KeyIndex, hash_ids, repeated
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=30))
@@ -40,8 +40,8 @@ def test_repeated_names_each_key_once():
 @pytest.mark.parametrize("near", [2, 4096])
 @pytest.mark.parametrize("order", ["same", "gaps", "shuffled", "strangers", "nothing"])
 def test_an_index_finds_what_a_dictionary_finds(order, near, monkeypatch):
-    monkeypatch.setattr(ids, "NEAR", near)
-    monkeypatch.setattr(ids, "FAR", 3)
+    monkeypatch.setattr(subjects, "NEAR", near)
+    monkeypatch.setattr(subjects, "FAR", 3)
     rng = np.random.default_rng(0)
     keys = rng.permutation(1000).astype(np.uint64)
     wanted = {

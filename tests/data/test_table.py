@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from vedute.data.readers import Rows, header, prefetch, read
-from vedute.data.table import Batch, TableFile
+from vedute.data.stream import Cursor
+from vedute.data.table import Batch, TableFile, header, prefetch, read
 from vedute.errors import UserError
 
 NUMBERS = ["age", "sbp"]
@@ -163,7 +163,7 @@ def test_rows_come_in_the_sizes_asked_for():
     blocks = np.split(np.arange(40.0).reshape(20, 2), [3, 4, 11])
     ids = iter(range(20))
     batches = [Batch(pa.array([str(next(ids)) for _ in block]), block) for block in blocks]
-    rows = Rows(TableFile(None, "t.csv"), iter(batches))
+    rows = Cursor(TableFile(None, "t.csv"), iter(batches))
     taken = [rows.take(n) for n in (1, 5, 0, 14)]
     assert [label for labels, _ in taken for label in labels.to_pylist()] == [str(i) for i in range(20)]
     np.testing.assert_array_equal(np.concatenate([block for _, block in taken]), np.arange(40.0).reshape(20, 2))

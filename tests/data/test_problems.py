@@ -1,6 +1,6 @@
 import pytest
 
-from vedute.data.names import name_problems, why_unsafe
+from vedute.data.problems import name_problems, why_unsafe
 
 
 @pytest.mark.parametrize("name", ["nice", "Zürich", "مستشفى القاهرة", "病院", "site 3", "a.b", "st-louis_2", "می‌خواهم"])
