@@ -10,9 +10,9 @@ import pytest
 
 from vedute.cli.app import run
 from vedute.cli.demo import FIGURE, _reports, table
-from vedute.demo import Outcome, breast_cancer, synthetic
+from vedute.cli.demonstration import Outcome, breast_cancer, synthetic
 from vedute.demo_report import as_folder, report
-from vedute.report import fitted
+from vedute.report import centers as fitted
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +53,10 @@ def test_the_table_tells_all_of_it(outcomes: list[Outcome]) -> None:
 def test_the_command_draws_a_figure_and_may_be_repeated(
     outcomes: list[Outcome], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import vedute.demo
+    import vedute.cli.demonstration
 
-    monkeypatch.setattr(vedute.demo, "synthetic", lambda: outcomes[0])
-    monkeypatch.setattr(vedute.demo, "breast_cancer", lambda: outcomes[1])
+    monkeypatch.setattr(vedute.cli.demonstration, "synthetic", lambda: outcomes[0])
+    monkeypatch.setattr(vedute.cli.demonstration, "breast_cancer", lambda: outcomes[1])
     out = tmp_path / "demo"
     assert run(["demo", "--out", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

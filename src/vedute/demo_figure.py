@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vedute.demo import Outcome
+from vedute.cli.demonstration import Outcome
 from vedute.model.parameters import Array
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito: told apart by everybody

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vedute.demo import Center, Outcome
+from vedute.cli.demonstration import Center, Outcome
 from vedute.report.page import render
 from vedute.report.reading import Folder, Subjects, from_estimator, read_seen
 from vedute.run.latent import Tally

@@ -14,9 +14,11 @@ import numpy as np
 
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.report import choice, convergence, explained, fitted, imputation, loadings, privacy, variability
-from vedute.report import latent as latent_space
-from vedute.report.parts import COLOURS, INK
+from vedute.report import centers as fitted
+from vedute.report import choice, convergence, explained, imputation, loadings, variability
+from vedute.report import components as latent_space
+from vedute.report import spending as privacy
+from vedute.report.content import COLOURS, INK
 from vedute.report.reading import Folder, from_estimator, read_folder
 from vedute.run.deviation import center_deviation
 

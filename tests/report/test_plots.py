@@ -73,7 +73,7 @@ def test_shares_add_up_to_what_lies_between_centers(toy_run: Path) -> None:
 
 def test_spent_is_what_the_ledgers_say(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"nice": [1.0, 3.0]}
-    monkeypatch.setattr("vedute.report.privacy.running", lambda folder: told)
+    monkeypatch.setattr("vedute.report.spending.running", lambda folder: told)
     ax = plots.spent(toy_run, ax=axes())
     assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 3.0]]
 

@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 
 from vedute.model.parameters import ViewParams, ViewPrior
-from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
+from vedute.report import centers as fitted
+from vedute.report import choice, convergence, explained, imputation, loadings, variability
+from vedute.report import components as latent
+from vedute.report.content import num, percent
 from vedute.report.page import render
-from vedute.report.parts import num, percent
 from vedute.report.reading import Folder, Seen, Subjects, read_folder
 from vedute.run.deviation import center_deviation
 from vedute.run.latent import Tally

@@ -16,8 +16,8 @@ import pytest
 
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
+from vedute.report.content import safe, short
 from vedute.report.page import SHOWN, render, sections
-from vedute.report.parts import safe, short
 from vedute.report.reading import read_folder
 from vedute.run.run_folder import read_checksums, write_checksums
 

@@ -14,7 +14,7 @@ from vedute.privacy.accounting import Budget, noise_multiplier, spent_epsilon
 from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, NonPrivate
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.release import Release
-from vedute.report import privacy
+from vedute.report import spending as privacy
 from vedute.report.reading import Folder, read_folder
 
 HALF = Gaussian(1.0, noise_multiplier(3.0, 1e-5, 2), SUBJECT)

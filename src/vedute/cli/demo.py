@@ -14,7 +14,7 @@ from vedute.cli.options import FilePath, json_option
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vedute.demo import Outcome
+    from vedute.cli.demonstration import Outcome
 
 FIGURE = "latent.png"
 
@@ -26,9 +26,9 @@ FIGURE = "latent.png"
 @json_option
 def command(out: Path, as_json: bool) -> None:
     """Fit a synthetic and a real study over three centers each: a table, a figure of the latent spaces, reports."""
+    from vedute.cli.demonstration import breast_cancer, synthetic
     from vedute.cli.screen import screen
     from vedute.data.files import placed, said_plainly
-    from vedute.demo import breast_cancer, synthetic
     from vedute.demo_figure import draw
 
     with said_plainly(out):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vedute.errors import UserError
-from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
+from vedute.report.content import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import SELECTION, Folder
 
 NONE = "no comparison of numbers of components: 'vedute select STUDY --out RUN' makes one, 'vedute fit' does not"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from vedute.model.parameters import Spreads, ViewPrior
-from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
+from vedute.report.content import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import Folder
 
 FIXED = ("center", "paper")  # policies that cannot stop early: when to stop would tell of the data

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from vedute.model.parameters import Array, ViewParams, ViewPrior
-from vedute.report.fitted import WITHHELD
-from vedute.report.parts import (
+from vedute.report.centers import WITHHELD
+from vedute.report.content import (
     BLUES,
     INK,
     MANY,

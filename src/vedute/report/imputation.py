@@ -9,8 +9,8 @@ import numpy as np
 
 from vedute.model.parameters import Array
 from vedute.model.prediction import posterior
-from vedute.report.fitted import WITHHELD
-from vedute.report.parts import (
+from vedute.report.centers import WITHHELD
+from vedute.report.content import (
     COLOURS,
     Figure,
     Option,

@@ -8,8 +8,8 @@ from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
 from vedute.model.schema import Layout
 from vedute.report import convergence
+from vedute.report.content import Section
 from vedute.report.page import page, render
-from vedute.report.parts import Section
 from vedute.report.reading import Folder, read_folder, title_of
 from vedute.run.checkpoint import latest, load_snapshot, read_named
 from vedute.run.fitted_model import Model

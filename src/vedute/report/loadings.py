@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.model.parameters import GlobalPrior
-from vedute.report.parts import (
+from vedute.report.content import (
     COLOURS,
     Figure,
     Option,

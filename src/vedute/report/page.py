@@ -10,18 +10,11 @@ from functools import cache
 from typing import Any
 
 from vedute.errors import UserError
-from vedute.report import (
-    choice,
-    convergence,
-    explained,
-    fitted,
-    imputation,
-    latent,
-    loadings,
-    privacy,
-    variability,
-)
-from vedute.report.parts import Figure, Section, num
+from vedute.report import centers as fitted
+from vedute.report import choice, convergence, explained, imputation, loadings, variability
+from vedute.report import components as latent
+from vedute.report import spending as privacy
+from vedute.report.content import Figure, Section, num
 from vedute.report.reading import Folder
 from vedute.version import __version__
 

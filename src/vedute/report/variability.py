@@ -10,8 +10,8 @@ import numpy as np
 
 from vedute.model.parameters import GlobalPrior, ViewParams, ViewPrior
 from vedute.model.prediction import between_centers
-from vedute.report.fitted import WITHHELD
-from vedute.report.parts import (
+from vedute.report.centers import WITHHELD
+from vedute.report.content import (
     COLOURS,
     MANY,
     Figure,

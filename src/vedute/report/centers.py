@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vedute.report.parts import (
+from vedute.report.content import (
     BLUES,
     INK,
     UNKNOWN,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vedute.privacy.accounting import paper_claim, spent_epsilon
 from vedute.privacy.events import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, from_json, leaves
 from vedute.privacy.hash_chain import Record
-from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
+from vedute.report.content import Figure, Option, Section, Table, count, layout, num, numbers, safe
 from vedute.report.reading import Folder
 
 LINES = 12  # centers whose spending is drawn

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from vedute.model.parameters import Array
 from vedute.model.prediction import posterior
-from vedute.report.fitted import WITHHELD
-from vedute.report.parts import (
+from vedute.report.centers import WITHHELD
+from vedute.report.content import (
     COLOURS,
     MANY,
     Figure,
