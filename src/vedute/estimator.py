@@ -21,7 +21,7 @@ from vedute.data.views import MultiView
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.progress import progress_bar
+from vedute.progress import rounds_bar
 from vedute.run.deviation import center_deviation
 from vedute.run.fitted_model import Model
 from vedute.run.fitting import conclude, prepare, run
@@ -142,7 +142,7 @@ class FederatedPPCA(BaseEstimator):
         (the paper's second initialisation), in scaled units.
         """
         settings = self._settings()
-        with progress_bar(settings.rounds, shown=self.progress) as on_round:
+        with rounds_bar(settings.rounds, shown=self.progress) as on_round:
             if self.privacy is not None:
                 return self._fit_privately(centers, settings, ranges, on_round)
             source = open_source(centers, settings, ranges)
