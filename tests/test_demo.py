@@ -11,7 +11,7 @@ import pytest
 from vedute.cli.app import run
 from vedute.cli.demo import FIGURE, _reports, table
 from vedute.cli.demonstration import Demonstrated, as_folder, breast_cancer, report, synthetic
-from vedute.report import centers as fitted
+from vedute.report import centers
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def test_the_command_draws_a_figure_and_may_be_repeated(
 def test_the_reports_show_every_subject_and_what_is_missing(outcomes: list[Demonstrated]) -> None:
     folder = as_folder(outcomes[0])
     assert folder.seen["center1"]["view1"].subjects == folder.counts["center1"] == len(folder.subjects["center1"].x)
-    assert [len(held) for held in fitted.holdings(folder).values()] == [3, 2, 2]
-    assert len(fitted.section(folder).missing) == 0
+    assert [len(held) for held in centers.holdings(folder).values()] == [3, 2, 2]
+    assert len(centers.fitted(folder).missing) == 0
     page = report(outcomes[0])
     assert outcomes[0].title in page
     assert f"{sum(folder.counts.values())} subjects" in page

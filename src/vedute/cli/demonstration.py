@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from vedute import datasets, scenarios
 from vedute.estimator import FederatedPPCA
 from vedute.model.parameters import Array
-from vedute.report.content import COLOURS, INK
+from vedute.report.charts import COLOURS, INK
 from vedute.report.page import render
-from vedute.report.reading import Folder, Subjects, from_estimator, read_seen
+from vedute.report.reading import Folder, LatentMeans, from_estimator, read_seen
 from vedute.run.latent import Tally
 
 SEED = 0
@@ -215,5 +215,5 @@ def _tally(center: PlacedCenter) -> Tally:
     return tally
 
 
-def _subjects(center: PlacedCenter) -> Subjects:
-    return Subjects(tuple(map(str, range(len(center.latent)))), tuple(map(str, center.groups)), center.latent)
+def _subjects(center: PlacedCenter) -> LatentMeans:
+    return LatentMeans(tuple(map(str, range(len(center.latent)))), tuple(map(str, center.groups)), center.latent)

@@ -1,38 +1,25 @@
-"""The latent space: where subjects lie, and how surely a subject of each center is placed there."""
+"""What the components are: where subjects lie, how surely each is placed there, and the features that weigh most."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vedute.model.parameters import Array
 from vedute.model.prediction import posterior
-from vedute.report.centers import WITHHELD
-from vedute.report.content import (
-    COLOURS,
-    MANY,
-    Figure,
-    Option,
-    Section,
-    Table,
-    count,
-    layout,
-    name_axis,
-    num,
-    numbers,
-    safe,
-)
+from vedute.report.centers import WITHHELD, Z
+from vedute.report.charts import MANY, Axis, Bars, Cloud, Cross, Points, Series, Strip, array, colour
+from vedute.report.content import Figure, Option, Section, Table, count, listed, num, row_height
 from vedute.report.reading import Folder
 from vedute.run.fitted_model import Model
-from vedute.run.latent import components
 
-Rows = NDArray[np.intp]
-MOST = 3000  # subjects drawn; more make a browser slow and a picture black
+MOST = 3000  # subjects drawn on the page; more make a browser slow and a picture black
 CENTERS = 12  # whose case mix is drawn
 ROWS = "subjects: their positions are written at the centers only (local/), and stayed there"
+TOP = 5  # features of a view that are named for each component
 
 
 def uncertainty(model: Model, center: str) -> Array:
@@ -45,19 +32,53 @@ def uncertainty(model: Model, center: str) -> Array:
     return np.asarray(posterior(emission, row[None]).covs[0])
 
 
-def marked(model: Model) -> list[str]:
-    """Centers whose case mix is drawn: all, or the most unusual ones where they are many."""
-    return sorted(model.centers, key=lambda name: -float(np.linalg.norm(model.centers[name].m)))[:CENTERS]
+def crosses(model: Model, most: int = CENTERS) -> list[Cross]:
+    """The case mix of all centers, or of the most unusual ones where they are many."""
+    names = sorted(model.centers, key=lambda name: -float(np.linalg.norm(model.centers[name].m)))[:most]
+    return [Cross(name, model.centers[name].m, uncertainty(model, name)) for name in names]
 
 
-def section(folder: Folder, ids: bool = False) -> Section:
-    """The chapter; names of subjects are shown only where asked for."""
+def cloud(folder: Folder, by: str, parts: Sequence[Points]) -> Cloud:
+    """Subjects in the latent space, with the case mix of centers."""
+    return Cloud(parts, crosses(folder.run.model), by == "center")
+
+
+def subjects(folder: Folder, by: str, step: int = 1, *, ids: bool = False) -> list[Points]:
+    """Every ``step``-th subject of each center, in parts by "center" or "group"; named only where ``ids`` asks."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for center, latent in folder.subjects.items():
+        for i in range(0, len(latent.ids), step):
+            group = latent.groups[i] if latent.groups else ""
+            found.setdefault(center if by == "center" else group or "no group", []).append((center, i))
+    names = found if by == "center" else sorted(found)
+    return [_points(folder, name, found[name], ids) for name in names]
+
+
+def _points(folder: Folder, name: str, chosen: Sequence[tuple[str, int]], ids: bool) -> Points:
+    texts = []
+    for center, i in chosen:
+        latent = folder.subjects[center]
+        words = ([latent.ids[i]] if ids else []) + [center] + ([latent.groups[i]] if latent.groups else [])
+        texts.append(", ".join(words))
+    x = np.array([folder.subjects[center].x[i] for center, i in chosen])
+    return Points(name, x, texts, [center for center, _ in chosen])
+
+
+def _together(parts: Sequence[Points]) -> Points:
+    """All in one: nobody tells apart so many colours."""
+    x = np.concatenate([part.x for part in parts])
+    return Points("subjects", x, [t for part in parts for t in part.texts], [c for part in parts for c in part.centers])
+
+
+def latent(folder: Folder, ids: bool = False) -> Section:
+    """The chapter on the latent space; names of subjects are shown only where asked for."""
     model = folder.run.model
-    drawn, total = _thinned(folder), sum(len(s.ids) for s in folder.subjects.values())
+    total = sum(len(latent.ids) for latent in folder.subjects.values())
+    step = max(1, -(-total // MOST))
+    kept = sum(-(-len(latent.ids) // step) for latent in folder.subjects.values())
     sentences, missing = [], []
     if total:
-        kept = sum(len(rows) for rows in drawn.values())
-        told = count(total, "subject") if kept == total else f"one in {-(-total // MOST)} of {count(total, 'subject')}"
+        told = count(total, "subject") if kept == total else f"one in {step} of {count(total, 'subject')}"
         whose = "model of its own center" if model.centers else "global model"
         sentences.append(f"Each point is a subject ({told}), placed by the {whose}.")
         sentences.append("This page therefore shows single patients: treat it with the care that their data need.")
@@ -79,12 +100,12 @@ def section(folder: Folder, ids: bool = False) -> Section:
         )
         if len(model.centers) > CENTERS:
             sentences.append(f"Crosses are drawn for the {CENTERS} centers with the most unusual case mix.")
-    table = (_table(folder),) if model.centers else ()
-    return Section("latent", "Latent space", tuple(sentences), (_figure(folder, drawn, ids),), table, tuple(missing))
+    table = (_case_mix(model),) if model.centers else ()
+    figure = _latent_figure(folder, step, ids)
+    return Section("latent", "Latent space", tuple(sentences), (figure,), table, tuple(missing))
 
 
-def _table(folder: Folder) -> Table:
-    model = folder.run.model
+def _case_mix(model: Model) -> Table:
     rows = tuple(
         (
             name,
@@ -96,127 +117,97 @@ def _table(folder: Folder) -> Table:
     return Table("Case mix of each center ± uncertainty of a single subject", head, rows)
 
 
-def _thinned(folder: Folder) -> dict[str, Rows]:
-    """Which rows of each center are drawn."""
-    step = max(1, -(-sum(len(s.ids) for s in folder.subjects.values()) // MOST))
-    return {name: np.arange(0, len(s.ids), step, dtype=np.intp) for name, s in folder.subjects.items()}
-
-
-def _figure(folder: Folder, drawn: Mapping[str, Rows], ids: bool) -> Figure:
-    grouped = [name for name, s in folder.subjects.items() if s.groups is not None]
-    build = _strip if folder.run.model.prior.q == 1 else _cloud
-    options = [build(folder, "center", _by_center(folder, drawn, ids))]
-    if grouped:
-        options.append(build(folder, "group", _by_group(folder, drawn, ids)))
+def _latent_figure(folder: Folder, step: int, ids: bool) -> Figure:
+    grouped = any(latent.groups is not None for latent in folder.subjects.values())
+    options = []
+    for by in ("center", "group") if grouped else ("center",):
+        parts = subjects(folder, by, step, ids=ids)
+        if by == "center" and len(parts) > MANY:
+            parts = [_together(parts)]
+        options.append(_latent_option(folder, by, parts))
     alt = "Subjects in the latent space, two components at a time, coloured by center or by group."
     return Figure("latent", alt, tuple(options), "Colour by" if grouped else "")
 
 
-Part = tuple[str, Array, list[str], list[str]]  # name, points, texts for hovering, center of each point
+def _latent_option(folder: Folder, by: str, parts: Sequence[Points]) -> Option:
+    if folder.run.model.prior.q > 1:
+        return Option(by, cloud(folder, by, parts), 640)
+    centers = folder.centers
+    strip = Strip(centers, parts, crosses(folder.run.model, len(centers)), Axis("component 1"))
+    return Option(by, strip, max(360, 26 * min(len(centers), MANY)))
 
 
-def _by_center(folder: Folder, drawn: Mapping[str, Rows], ids: bool) -> list[Part]:
-    """A part for each center; all in one where they are many: nobody tells apart so many colours."""
-    if len(drawn) > MANY:
-        return [_part("subjects", list(drawn.items()), folder, ids)]
-    return [_part(name, [(name, drawn[name])], folder, ids) for name in drawn if len(drawn[name])]
+@dataclass(frozen=True)
+class Loading:
+    """A feature's weight in a component."""
+
+    view: str
+    feature: str
+    value: float
+    se: float  # of the global loading; NaN where one center holds the view
+    spread: float  # standard deviation of single centers around it
 
 
-def _by_group(folder: Folder, drawn: Mapping[str, Rows], ids: bool) -> list[Part]:
-    found: dict[str, list[tuple[str, Rows]]] = {}
-    for name, rows in drawn.items():
-        labels = np.array(
-            [(folder.subjects[name].groups or ["no group"] * len(folder.subjects[name].ids))[i] for i in rows]
-        )
-        for group in dict.fromkeys(labels):
-            found.setdefault(str(group) or "no group", []).append((name, rows[labels == group]))
-    return [_part(group, parts, folder, ids) for group, parts in sorted(found.items())]
+def top_loadings(model: Model, component: int, top: int = TOP) -> list[Loading]:
+    """The ``top`` features of each view with the largest global loadings, the largest first."""
+    found = []
+    for name, view in model.prior.views.items():
+        known = view.n_centers > 1 and math.isfinite(view.sigma2_W)
+        spread = math.sqrt(view.sigma2_W) if known else math.nan
+        n = max(view.n_centers, 1)
+        order = np.argsort(-np.abs(view.W[:, component]), kind="stable")[:top]
+        found += [
+            Loading(name, model.columns[name][j], float(view.W[j, component]), spread / math.sqrt(n), spread)
+            for j in order
+        ]  # fmt: skip
+    return found
 
 
-def _part(name: str, parts: Sequence[tuple[str, Rows]], folder: Folder, ids: bool) -> Part:
-    x = np.concatenate([folder.subjects[c].x[rows] for c, rows in parts])
-    texts, centers = [], []
-    for center, rows in parts:
-        subjects = folder.subjects[center]
-        for i in rows:
-            words = ([subjects.ids[i]] if ids else []) + [center] + ([subjects.groups[i]] if subjects.groups else [])
-            texts.append(safe(", ".join(words)))
-            centers.append(center)
-    return name, x, texts, centers
+def loading_bars(model: Model, component: int) -> Bars:
+    """The largest loadings of each view in a component, with 95 % intervals where more than one center holds it."""
+    found = top_loadings(model, component)
+    series = []
+    for j, view in enumerate(model.prior.views):
+        own = [i for i, loading in enumerate(found) if loading.view == view]
+        errors = Z * array([found[i].se for i in own])
+        series.append(Series(
+            view, array([found[i].value for i in own]), array(own), None if np.isnan(errors).any() else errors,
+            [f"{view}: {found[i].feature}" for i in own], colour(j),
+        ))  # fmt: skip
+    return Bars([loading.feature for loading in found], series, Axis("loading"), "{text}: {x:.2f}")
 
 
-def _marker(k: int, n: int) -> dict[str, Any]:
-    shape = ("circle", "diamond", "square", "triangle-up", "x-thin-open")[(k // len(COLOURS)) % 5]
-    return {"color": COLOURS[k % len(COLOURS)], "symbol": shape, "size": 7 if n < 1000 else 5, "opacity": 0.7}
-
-
-def _cloud(folder: Folder, label: str, parts: list[Part]) -> Option:
-    model, n = folder.run.model, sum(len(x) for _, x, _, _ in parts)
-    traces: list[dict[str, Any]] = []
-    columns: list[list[list[float | None]]] = []
-    covs: dict[int, list[list[float | None]]] = {}
-    for k, (name, x, texts, _) in enumerate(parts):
-        traces.append(
-            {"type": "scatter", "mode": "markers", "name": safe(name), "text": texts, "marker": _marker(k, n),
-             "legendgroup": safe(name), "hovertemplate": "%{text}<extra></extra>"}
-        )  # fmt: skip
-        columns.append([numbers(column) for column in x.T])
-    order = {name: k for k, (name, *_) in enumerate(parts)}
-    for j, name in enumerate(marked(model)):
-        center = model.centers[name]
-        colour = COLOURS[order.get(name, j) % len(COLOURS)] if label == "center" else "#444444"
-        alone = label == "center" and name not in order  # no points of its own in the legend
-        common = {
-            "type": "scatter",
-            "showlegend": alone,
-            "legendgroup": safe(name) if label == "center" else "case mix",  # a click hides cross and ellipse as well
-            "name": safe(name),
-            "text": [safe(f"case mix of {name}")],
-        }
-        mark = {"symbol": "cross", "size": 11, "color": colour, "line": {"width": 1, "color": "#ffffff"}}
-        traces.append({**common, "mode": "markers", "marker": mark, "hovertemplate": "%{text}<extra></extra>"})
-        columns.append([[value] for value in numbers(center.m)])
-        covs[len(traces)] = [numbers(row) for row in uncertainty(model, name)]
-        traces.append(
-            {
-                **common,
-                "mode": "lines",
-                "showlegend": False,
-                "line": {"color": colour, "width": 2},
-                "hoverinfo": "skip",
-            }
-        )
-        columns.append([[value] for value in numbers(center.m)])
-    axis = {"zeroline": False, "constrain": "domain"}  # equal scales, as distances have a meaning
-    look = layout(
-        640, xaxis=axis, yaxis={**axis, "scaleanchor": "x"}, hovermode="closest", showlegend=len(parts) <= MANY
-    )
-    return Option(label, tuple(traces), look, tuple(columns), covs)
-
-
-def _strip(folder: Folder, label: str, parts: list[Part]) -> Option:
-    """One component: subjects on a line for each center, spread a little so that they can be told apart."""
+def loadings(folder: Folder) -> Section:
+    """The chapter on what the components mean."""
     model = folder.run.model
-    names = list(folder.centers)
-    place = {name: k for k, name in enumerate(names)}
-    n = sum(len(x) for _, x, _, _ in parts)
-    traces: list[dict[str, Any]] = []
-    for k, (name, x, texts, centers) in enumerate(parts):
-        height = [place[c] + 0.3 * np.sin(2.4 * i) for i, c in enumerate(centers)]
-        traces.append(
-            {"type": "scatter", "mode": "markers", "name": safe(name), "x": numbers(x[:, 0]), "y": numbers(height),
-             "text": texts, "marker": _marker(k, n), "hovertemplate": "%{text}<extra></extra>"}
-        )  # fmt: skip
-    mean = [float(model.centers[c].m[0]) if c in model.centers else np.nan for c in names]
-    sd = [float(np.sqrt(uncertainty(model, c)[0, 0])) if c in model.centers else np.nan for c in names]
-    mark = {"symbol": "cross", "size": 11, "color": "#222222"}
-    traces.append(
-        {"type": "scatter", "mode": "markers", "name": "case mix", "x": numbers(mean), "y": list(range(len(names))),
-         "error_x": {"type": "data", "array": numbers(sd), "color": "#222222"}, "marker": mark,
-         "text": [safe(c) for c in names], "hovertemplate": "%{text}<extra></extra>"}
-    )  # fmt: skip
-    look = layout(
-        max(360, 26 * min(len(names), 40)), xaxis={"title": {"text": components(1)[0].replace("t1", "t 1")}},
-        yaxis=name_axis(names, down=True), hovermode="closest",
-    )  # fmt: skip
-    return Option(label, tuple(traces), look)
+    sentences = []
+    for k in range(min(model.prior.q, 12)):
+        top = sorted(top_loadings(model, k), key=lambda loading: -abs(loading.value))[:3]
+        words = [f"{loading.feature} ({loading.view}, {loading.value:+.2f})" for loading in top]
+        sentences.append(f"Component {k + 1} is mostly {listed(words)}.")
+    sentences.append("Loadings are in scaled units; a component may be turned round, so only signs within it compare.")
+    alone = [name for name, view in model.prior.views.items() if view.n_centers < 2]
+    missing = (f"uncertainty for {listed(alone)}: fewer than two centers hold it",) if alone else ()
+    tables = tuple(_loadings(model, k) for k in range(model.prior.q))
+    return Section(
+        "loadings", "Loadings: what the components mean", tuple(sentences), (_loading_figure(model),), tables, missing
+    )
+
+
+def _loadings(model: Model, k: int) -> Table:
+    rows = tuple(
+        (found.view, found.feature, num(found.value), num(found.se, 3), num(found.spread, 3))
+        for found in top_loadings(model, k)
+    )
+    head = ("view", "feature", "loading", "standard error", "sd between centers")
+    most = f"the {TOP} largest loadings of each view"
+    return Table(f"Component {k + 1}: {most}", head, rows, labels=2, folded=k > 0)
+
+
+def _loading_figure(model: Model) -> Figure:
+    options = []
+    for k in range(model.prior.q):
+        bars = loading_bars(model, k)
+        options.append(Option(f"component {k + 1}", bars, min(row_height(min(len(bars.rows), MANY)), 1100)))
+    alt = "The largest loadings of each view in a component, with 95 % intervals of the global loading."
+    return Figure("loadings", alt, tuple(options), "Component")

@@ -1,23 +1,33 @@
-"""What a page is made of: sections with sentences, tables and figures, all as plain values."""
+"""What the page is made of, as plain values: sections with sentences, tables and figures, and numbers in words."""
 
 from __future__ import annotations
 
-import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from vedute.report.charts import MANY, Chart
 
-from vedute.model.parameters import Array
-
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a6548a", "#8c6d00", "#1f6f8b", "#7a4b1e", "#5b5b5b")  # dark on white
-INK = "#1d2730"
-BLUES = [[0, "#f2f7fb"], [0.5, "#a3cfea"], [1, "#4599cf"]]  # light enough for numbers in ink
 UNKNOWN = "not known"
-LABEL = 28  # characters of a name beside an axis; hovering and the tables show all of it
-MANY = 40  # rows of a figure beyond which their names no longer fit
+
+
+@dataclass(frozen=True)
+class Option:
+    """One state of a figure on the page: what a menu calls it, the chart, and its height in pixels."""
+
+    label: str
+    chart: Chart
+    height: int
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the page, what it shows in words, and the states that a menu offers."""
+
+    key: str
+    alt: str
+    options: tuple[Option, ...]
+    menu: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,31 +39,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     labels: int = 1
     folded: bool = False
-
-
-@dataclass(frozen=True)
-class Option:
-    """One state of a figure: traces and layout as plotly takes them.
-
-    ``columns`` holds, for some traces, all components of their points, ``covs`` those of an ellipse about its one
-    point: the page then offers a choice of the two components to look at.
-    """
-
-    label: str
-    data: tuple[Mapping[str, Any], ...]
-    layout: Mapping[str, Any]
-    columns: tuple[Sequence[Sequence[float | None]], ...] = ()
-    covs: Mapping[int, Sequence[Sequence[float | None]]] | None = None
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure, what it shows in words, and the states that a menu offers."""
-
-    key: str
-    alt: str
-    options: tuple[Option, ...]
-    menu: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +57,11 @@ class Section:
     def lead(self) -> str:
         """The chapter in a sentence."""
         return self.banner or (*self.sentences, "")[0]
+
+
+def row_height(rows: int) -> int:
+    """The height of a chart with so many rows: room for names while there are few."""
+    return 120 + (26 * rows if rows <= MANY else 360)
 
 
 def num(value: float, digits: int = 2) -> str:
@@ -103,49 +93,3 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     if len(names) > most:
         return ", ".join(shown) + f" and {len(names) - most} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
-
-
-def safe(name: str) -> str:
-    """A name for a figure: plotly reads a few HTML tags in texts, so none may be left."""
-    return html.escape(name, quote=False)
-
-
-def short(name: str) -> str:
-    """The same beside an axis, where there is little room."""
-    return safe(name if len(name) <= LABEL else name[: LABEL - 1] + "…")
-
-
-def numbers(values: Array | Sequence[float]) -> list[float | None]:
-    """Numbers for a figure, to five digits; NaN and infinity, which JSON does not know, are gaps."""
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in np.asarray(values, dtype=float).ravel()]
-
-
-def name_axis(names: Sequence[str], *, down: bool = False, **more: Any) -> dict[str, Any]:
-    """An axis with a place for each name, from the top ``down``; names stay away where they would not fit."""
-    ends = [-0.6, len(names) - 0.4]
-    ends = ends[::-1] if down else ends
-    axis: dict[str, Any] = {"zeroline": False, "automargin": True, "ticks": "", "ticklabelstandoff": 6, "range": ends}
-    axis |= more
-    if len(names) > MANY:
-        return {**axis, "showticklabels": False}
-    return {**axis, "tickmode": "array", "tickvals": list(range(len(names))), "ticktext": [short(n) for n in names]}
-
-
-def layout(height: int, **more: Any) -> dict[str, Any]:
-    """The common look."""
-    return {
-        "height": height,
-        "margin": {"l": 60, "r": 16, "t": 40, "b": 56},
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
-        "paper_bgcolor": "#ffffff",
-        "plot_bgcolor": "#ffffff",
-        "colorway": list(COLOURS),
-        "hoverlabel": {"align": "left"},
-        "legend": {"orientation": "h", "traceorder": "normal", "yanchor": "bottom", "y": 1.0, "x": 0},
-        **more,
-    }
-
-
-def row_height(rows: int) -> int:
-    """The height of a figure with so many rows: room for names while there are few."""
-    return 120 + (26 * rows if rows <= MANY else 360)
