@@ -10,17 +10,16 @@ import pytest
 
 from vedute.cli.app import run
 from vedute.cli.demo import FIGURE, _reports, table
-from vedute.demo import Outcome, breast_cancer, synthetic
-from vedute.demo_report import as_folder, report
-from vedute.report import fitted
+from vedute.cli.demonstration import Demonstrated, as_folder, breast_cancer, report, synthetic
+from vedute.report import centers
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> list[Outcome]:
+def outcomes() -> list[Demonstrated]:
     return [synthetic(), breast_cancer()]
 
 
-def test_the_model_serves_subjects_whom_it_has_not_seen(outcomes: list[Outcome]) -> None:
+def test_the_model_serves_subjects_whom_it_has_not_seen(outcomes: list[Demonstrated]) -> None:
     """Errors in standard deviations: a column's mean would give about 0.8."""
     for outcome, error in zip(outcomes, (0.15, 0.5), strict=True):
         assert set(outcome.test_error) == set(outcome.train_error)
@@ -31,14 +30,14 @@ def test_the_model_serves_subjects_whom_it_has_not_seen(outcomes: list[Outcome])
         assert outcome.estimator.converged_
 
 
-def test_case_mix_shows_who_recruited_one_group_only(outcomes: list[Outcome]) -> None:
+def test_case_mix_shows_who_recruited_one_group_only(outcomes: list[Demonstrated]) -> None:
     synthetic_mix = outcomes[0].case_mix()
     assert synthetic_mix["center1"] < 0.5 < min(synthetic_mix["center2"], synthetic_mix["center3"])
     apart = outcomes[0].deviations()
     assert apart.isna().to_numpy().sum() == 2  # center2 lacks one view, center3 another
 
 
-def test_the_table_tells_all_of_it(outcomes: list[Outcome]) -> None:
+def test_the_table_tells_all_of_it(outcomes: list[Demonstrated]) -> None:
     from rich.console import Console
 
     console = Console(width=160, record=True, file=StringIO())
@@ -51,12 +50,12 @@ def test_the_table_tells_all_of_it(outcomes: list[Outcome]) -> None:
 
 
 def test_the_command_draws_a_figure_and_may_be_repeated(
-    outcomes: list[Outcome], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    outcomes: list[Demonstrated], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import vedute.demo
+    import vedute.cli.demonstration
 
-    monkeypatch.setattr(vedute.demo, "synthetic", lambda: outcomes[0])
-    monkeypatch.setattr(vedute.demo, "breast_cancer", lambda: outcomes[1])
+    monkeypatch.setattr(vedute.cli.demonstration, "synthetic", lambda: outcomes[0])
+    monkeypatch.setattr(vedute.cli.demonstration, "breast_cancer", lambda: outcomes[1])
     out = tmp_path / "demo"
     assert run(["demo", "--out", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -73,18 +72,18 @@ def test_the_command_draws_a_figure_and_may_be_repeated(
         assert (out / name).stat().st_size < 3e6
 
 
-def test_the_reports_show_every_subject_and_what_is_missing(outcomes: list[Outcome]) -> None:
+def test_the_reports_show_every_subject_and_what_is_missing(outcomes: list[Demonstrated]) -> None:
     folder = as_folder(outcomes[0])
     assert folder.seen["center1"]["view1"].subjects == folder.counts["center1"] == len(folder.subjects["center1"].x)
-    assert [len(held) for held in fitted.holdings(folder).values()] == [3, 2, 2]
-    assert len(fitted.section(folder).missing) == 0
+    assert [len(held) for held in centers.holdings(folder).values()] == [3, 2, 2]
+    assert len(centers.fitted(folder).missing) == 0
     page = report(outcomes[0])
     assert outcomes[0].title in page
     assert f"{sum(folder.counts.values())} subjects" in page
 
 
 def test_without_the_extra_the_demonstration_says_what_it_lacks(
-    outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outcomes: list[Demonstrated], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vedute.cli.demo.find_spec", lambda name: None)
     assert "vedute[report]" in _reports(outcomes, tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.parametrize("module", ["vedute", "vedute.datasets", "vedute.scenarios"])
 def test_importing_loads_no_optional_package(module):
-    heavy = ("nvflare", "torch", "plotly", "opendp", "dp_accounting", "mudata", "anndata", "matplotlib")
+    heavy = ("nvflare", "torch", "plotly", "opendp", "dp_accounting", "mudata", "anndata", "matplotlib", "rich")
     code = f"import {module}, sys; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
@@ -23,10 +23,19 @@ def test_every_public_name_can_be_imported_and_is_listed():
 
 
 def test_the_command_line_answers_before_the_heavy_packages_are_loaded():
-    heavy = ("scipy", "pandas", "sklearn", "pyarrow", "joblib")
+    heavy = ("scipy", "pandas", "sklearn", "pyarrow", "joblib", "rich")
     code = f"import vedute.cli.app, sys; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_help_and_the_estimator_need_no_progress_bar():
+    code = (
+        "import sys, vedute.estimator; from vedute.cli.app import run; "
+        "status = run(['--help']); print(status, 'rich' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "0 False"
 
 
 @pytest.mark.parametrize("module", ["executor", "controller", "engine"])

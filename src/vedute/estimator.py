@@ -21,7 +21,7 @@ from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.model.seeds import generator
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
-from vedute.progress import progress_bar
+from vedute.progress import rounds_bar
 from vedute.run.deviation import center_deviation
 from vedute.run.exchange import RUN, Ledgers, make_job, read_inspected, told_at_home
 from vedute.run.fitted_model import Model
@@ -141,7 +141,7 @@ class FederatedPPCA(BaseEstimator):
         (the paper's second initialisation), in scaled units.
         """
         settings = self._settings()
-        with progress_bar(settings.rounds, shown=self.progress) as on_round:
+        with rounds_bar(settings.rounds, shown=self.progress) as on_round:
             rows = open_rows(centers, ranges=ranges, clipped=settings.policy.once)
             job = make_job(rows, settings, prior)
             participants = read_inspected(rows, job, self._ledgers(settings))

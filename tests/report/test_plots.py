@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vedute import FederatedPPCA, UserError, plots
-from vedute.report import variability
+from vedute.report import centers
 from vedute.report.reading import read_folder
 from vedute.run.deviation import center_deviation
 from vedute.run.run_folder import load_run
@@ -52,7 +52,7 @@ def test_an_estimator_serves_as_well_as_its_run_folder(toy_run: Path) -> None:
 def test_deviations_are_those_of_the_model(toy_run: Path) -> None:
     ax = plots.deviation(toy_run, "view2", ax=axes())
     rows = sorted((r for r in center_deviation(load_run(toy_run).model) if r.view == "view2"), key=lambda r: -r.mean)
-    assert list(ax.lines[len(rows)].get_xdata()) == [row.mean for row in rows]
+    assert list(ax.lines[0].get_xdata()) == [row.mean for row in rows]
     assert [label.get_text() for label in ax.get_yticklabels()] == [row.center for row in rows]
 
 
@@ -67,13 +67,13 @@ def test_shares_add_up_to_what_lies_between_centers(toy_run: Path) -> None:
     prior = load_run(toy_run).model.prior
     ax = plots.shares(toy_run, ax=axes())
     ends = [bar.get_x() + bar.get_width() for bar in ax.containers[1]]
-    found = [variability.share(view, prior) for view in prior.views.values()]
+    found = [centers.share(view, prior) for view in prior.views.values()]
     assert ends == pytest.approx([100 * (share.measuring + share.case_mix) for share in found])
 
 
 def test_spent_is_what_the_ledgers_say(toy_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"nice": [1.0, 3.0]}
-    monkeypatch.setattr("vedute.report.privacy.running", lambda folder: told)
+    monkeypatch.setattr("vedute.report.spending.running", lambda folder: told)
     ax = plots.spent(toy_run, ax=axes())
     assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 3.0]]
 

@@ -12,19 +12,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vedute.errors import UserError
 from vedute.model.parameters import ViewParams, ViewPrior
-from vedute.report import choice, convergence, explained, fitted, imputation, latent, loadings, variability
+from vedute.report import centers, components, convergence, explained
+from vedute.report.content import num, percent
 from vedute.report.page import render
-from vedute.report.parts import num, percent
-from vedute.report.reading import Folder, Seen, Subjects, read_folder
+from vedute.report.plotly_renderer import plotted
+from vedute.report.reading import Folder, LatentMeans, Seen, read_folder
 from vedute.run.deviation import center_deviation
 from vedute.run.latent import Tally
+from vedute.run.model_choice import Choice
 from vedute.run.run_folder import load_run
 
 
 def test_who_differs_most(toy_run: Path) -> None:
     rows = center_deviation(load_run(toy_run).model)
-    told = variability.section(read_folder(toy_run)).sentences
+    told = centers.variability(read_folder(toy_run)).sentences
     top = max((row for row in rows if math.isfinite(row.mean)), key=lambda row: row.mean)
     assert told[0] == f"{top.center} differs most, in {top.view}: {top.mean:.1f} sd."
     noisy = max((row for row in rows if math.isfinite(row.noise)), key=lambda row: abs(row.noise))
@@ -38,7 +41,7 @@ def test_a_moved_center_is_named(toy_run: Path) -> None:
     moved = replace(view, mu=prior.mu + 2.3 * math.sqrt(prior.sigma2_mu))
     paris = replace(model.centers["paris"], views={**model.centers["paris"].views, "view1": moved})
     run = replace(folder.run, model=replace(model, centers={**model.centers, "paris": paris}))
-    assert variability.section(replace(folder, run=run)).sentences[0] == "paris differs most, in view1: 2.3 sd."
+    assert centers.variability(replace(folder, run=run)).sentences[0] == "paris differs most, in view1: 2.3 sd."
 
 
 def test_deviation_figure_and_interval(toy_run: Path, toy_page: Any) -> None:
@@ -51,7 +54,7 @@ def test_deviation_figure_and_interval(toy_run: Path, toy_page: Any) -> None:
             trace["text"], trace["x"], trace["error_x"]["array"], trace["error_x"]["arrayminus"], strict=True
         ):
             row = rows[name, option["label"]]
-            low, high = variability.interval(folder, row)
+            low, high = centers.interval(folder, row)
             np.testing.assert_allclose([x, x + up, x - down], [row.mean, high, low], rtol=1e-3, atol=1e-4)
 
 
@@ -67,7 +70,7 @@ def test_interval_covers_the_scatter_of_samples() -> None:
     root = np.linalg.cholesky((params.W @ params.W.T + params.sigma2 * np.eye(d)) / n)
     means = params.mu + rng.standard_normal((4000, d)) @ root.T
     seen = np.sqrt(np.mean(means**2, axis=1) / prior.sigma2_mu)
-    assert variability.sampling_sd(params, prior, n) == pytest.approx(seen.std(), rel=0.06)
+    assert centers.sampling_sd(params, prior, n) == pytest.approx(seen.std(), rel=0.06)
 
 
 def test_shares_are_the_variance_of_drawn_centers() -> None:
@@ -85,16 +88,16 @@ def test_shares_are_the_variance_of_drawn_centers() -> None:
     mu = rng.normal(0, math.sqrt(view.sigma2_mu), (n, 3))
     total = (np.einsum("ndq,nq->nd", W, x) + mu + noise).var()
     own = (np.einsum("ndq,nq->nd", W - view.W, x) + mu).var()
-    found = variability.share(view, prior)
+    found = centers.share(view, prior)
     assert found.measuring == pytest.approx(own / total, rel=0.04)
     assert found.case_mix == pytest.approx((m @ view.W.T).var() / total, rel=0.04)
 
 
 def test_one_center_says_why(save: Callable[..., Path]) -> None:
-    told = variability.section(read_folder(save(["alone"])))
+    told = centers.variability(read_folder(save(["alone"])))
     assert told.figures == ()
-    assert f"v0: {variability.ONE}" in told.missing
-    assert any("fewer than two" in reason for reason in loadings.section(read_folder(save(["alone"]))).missing)
+    assert f"v0: {centers.ONE}" in told.missing
+    assert any("fewer than two" in reason for reason in components.loadings(read_folder(save(["alone"]))).missing)
 
 
 def test_latent_points_are_the_rows_at_home(toy_run: Path, toy_page: Any) -> None:
@@ -111,10 +114,10 @@ def test_latent_points_are_the_rows_at_home(toy_run: Path, toy_page: Any) -> Non
 def test_many_subjects_are_thinned_evenly(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     x = np.arange(14000.0).reshape(7000, 2)
-    many = replace(folder, subjects={"nice": Subjects(tuple(map(str, range(7000))), None, x)})
-    told = latent.section(many)
+    many = replace(folder, subjects={"nice": LatentMeans(tuple(map(str, range(7000))), None, x)})
+    told = components.latent(many)
     assert "(one in 3 of 7,000 subjects)" in told.sentences[0]
-    columns = told.figures[0].options[0].columns[0]
+    columns = plotted(told.figures[0].options[0])["columns"][0]
     np.testing.assert_allclose(np.array(columns).T, x[::3], rtol=1e-4)
 
 
@@ -128,7 +131,7 @@ def test_ellipses_are_the_posterior_of_a_whole_subject(toy_run: Path, toy_page: 
         precision = np.eye(2) + sum(v.W.T @ v.W / v.sigma2 for v in center.views.values())
         np.testing.assert_allclose(cov, np.linalg.inv(precision), rtol=1e-4)
         np.testing.assert_allclose(np.ravel(option["columns"][int(index)]), center.m, rtol=1e-4, atol=1e-12)
-    assert latent.uncertainty(model, "lyon")[0, 0] > 0
+    assert components.uncertainty(model, "lyon")[0, 0] > 0
 
 
 def test_loadings_are_the_largest_of_the_prior(toy_run: Path, toy_page: Any) -> None:
@@ -169,7 +172,7 @@ def test_certainty_is_the_conditional_variance(toy_run: Path) -> None:
     a = np.zeros(len(S), dtype=bool)
     a[held] = True
     left = S[np.ix_(a, a)] - S[np.ix_(a, ~a)] @ np.linalg.solve(S[np.ix_(~a, ~a)], S[np.ix_(~a, a)])
-    assert imputation.certainty(model, "nice", "view2") == pytest.approx(1 - np.trace(left) / np.trace(S[np.ix_(a, a)]))
+    assert explained.certainty(model, "nice", "view2") == pytest.approx(1 - np.trace(left) / np.trace(S[np.ix_(a, a)]))
 
 
 def test_a_missing_view_is_predicted_beside_what_others_saw(toy_run: Path, toy_page: Any) -> None:
@@ -183,7 +186,7 @@ def test_a_missing_view_is_predicted_beside_what_others_saw(toy_run: Path, toy_p
     order = [model.columns["view3"].index(text.split(": ")[1]) for text in predicted["text"]]
     np.testing.assert_allclose(predicted["x"], mean[order], rtol=1e-4)
     assert len(observed["x"]) == 2 * len(order)
-    (table,) = [t for t in imputation.section(read_folder(toy_run)).tables if "lyon lacks" in t.caption]
+    (table,) = [t for t in explained.imputation(read_folder(toy_run)).tables if "lyon lacks" in t.caption]
     scaler = next(iter(model.scalers.values()))
     unit = mean[order] * scaler.scale["view3"][order] + scaler.shift["view3"][order]
     assert [row[1] for row in table.rows] == [num(value) for value in unit]
@@ -193,12 +196,12 @@ def test_holdings_and_counts(toy_run: Path, toy_page: Any) -> None:
     folder = read_folder(toy_run)
     assert sum(folder.counts.values()) == 89  # of 90 one has no view at all
     (option,) = toy_page.figures["holdings"]
-    told = fitted.section(folder)
+    told = centers.fitted(folder)
     assert "lyon has no data for view3." in told.sentences
     assert told.missing == ()
     files = {view: pd.read_csv(toy_run.parent / "study" / f"{view}.csv", index_col="id") for view in ("view1", "view3")}
     site = pd.read_csv(toy_run.parent / "study" / "subjects.csv", index_col="id")["site"]
-    for center, row in zip(fitted.holdings(folder), option["data"][0]["z"], strict=True):
+    for center, row in zip(centers.holdings(folder), option["data"][0]["z"], strict=True):
         for view, rows in files.items():
             own = rows[site[rows.index] == center]
             share = float(own.notna().to_numpy().sum()) / (folder.counts[center] * rows.shape[1])
@@ -219,7 +222,7 @@ def test_the_interval_counts_those_who_have_the_view(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     row = next(r for r in center_deviation(folder.run.model) if (r.center, r.view) == ("nice", "view1"))
     fewer = replace(folder, seen={"nice": {"view1": Seen(5, 0)}})
-    widths = [np.ptp(variability.interval(which, replace(row, mean=100.0))) for which in (folder, fewer)]
+    widths = [np.ptp(centers.interval(which, replace(row, mean=100.0))) for which in (folder, fewer)]
     assert widths[1] / widths[0] == pytest.approx(math.sqrt(folder.seen["nice"]["view1"].subjects / 5))
 
 
@@ -227,8 +230,8 @@ def test_what_stayed_at_home_is_still_seen_at_home(toy_run: Path) -> None:
     """Under a policy that keeps the parameters, the counts beside the rows tell who has what."""
     folder = read_folder(toy_run)
     hidden = replace(folder, run=replace(folder.run, model=replace(folder.run.model, centers={})))
-    assert fitted.holdings(hidden) == fitted.holdings(folder)
-    assert fitted.section(hidden).missing == ()
+    assert centers.holdings(hidden) == centers.holdings(folder)
+    assert centers.fitted(hidden).missing == ()
 
 
 def test_rounds_are_those_of_the_history(toy_run: Path, toy_page: Any) -> None:
@@ -240,16 +243,16 @@ def test_rounds_are_those_of_the_history(toy_run: Path, toy_page: Any) -> None:
     for i, option in enumerate(toy_page.figures["spreads"]):
         for line in option["data"]:
             np.testing.assert_allclose(line["y"], [record.spreads[line["name"]][i] for record in history], rtol=1e-4)
-    table = convergence.section(read_folder(toy_run)).tables[0]
+    table = convergence.convergence(read_folder(toy_run)).tables[0]
     assert table.rows[0][1] == num(math.sqrt(load_run(toy_run).model.prior.views["view1"].sigma2_mu), 3)
-    told = convergence.section(read_folder(toy_run)).sentences
+    told = convergence.convergence(read_folder(toy_run)).sentences
     assert told[0].startswith("All 8 rounds were run, as asked")
 
 
 def test_a_folder_that_kept_no_spreads_says_so(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     history = tuple(replace(record, spreads={}) for record in folder.run.history)
-    told = convergence.section(replace(folder, run=replace(folder.run, history=history)))
+    told = convergence.convergence(replace(folder, run=replace(folder.run, history=history)))
     assert [figure.key for figure in told.figures] == ["change"]
     assert "older vedute" in told.missing[0]
 
@@ -258,16 +261,16 @@ def test_an_unsettled_fit_is_told(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     model = replace(folder.run.model, settings=replace(folder.run.model.settings, tol=1e-5))
     unsettled = replace(folder, run=replace(folder.run, model=model))
-    assert "NOT settled" in convergence.section(unsettled).sentences[0]
+    assert "NOT settled" in convergence.convergence(unsettled).sentences[0]
     private = replace(unsettled, asked={"policy": "center"})
-    assert "NOT settled" not in convergence.section(private).sentences[0]
+    assert "NOT settled" not in convergence.convergence(private).sentences[0]
 
 
 def test_without_rows_the_page_says_why(save: Callable[..., Path]) -> None:
     folder = read_folder(save(["nice", "paris"]))
-    assert latent.ROWS in latent.section(folder).missing
-    assert any("numbers of subjects" in reason for reason in fitted.section(folder).missing)
-    assert any("intervals" in reason for reason in variability.section(folder).missing)
+    assert components.ROWS in components.latent(folder).missing
+    assert any("numbers of subjects" in reason for reason in centers.fitted(folder).missing)
+    assert any("intervals" in reason for reason in centers.variability(folder).missing)
 
 
 def test_a_server_that_knows_no_scaling_still_names_the_centers(toy_run: Path) -> None:
@@ -277,7 +280,7 @@ def test_a_server_that_knows_no_scaling_still_names_the_centers(toy_run: Path) -
     model = replace(folder.run.model, scalers={}, settings=settings)
     server = Folder("server", replace(folder.run, model=model))
     assert server.centers == ("lyon", "nice", "paris")
-    assert fitted.section(server).sentences[0].startswith("3 centers, 3 views")
+    assert centers.fitted(server).sentences[0].startswith("3 centers, 3 views")
     assert "3 centers" in render(server)
 
 
@@ -285,26 +288,36 @@ def test_without_parameters_of_centers_the_page_says_why(toy_run: Path) -> None:
     folder = read_folder(toy_run)
     model = replace(folder.run.model, centers={})
     withheld: Folder = replace(folder, run=replace(folder.run, model=model), subjects={}, seen={})
-    for chapter in (fitted, variability, latent, explained, imputation):
-        assert any("policy" in reason for reason in chapter.section(withheld).missing), chapter.__name__
+    chapters = (centers.fitted, centers.variability, components.latent, explained.explained, explained.imputation)
+    for chapter in chapters:
+        assert any("policy" in reason for reason in chapter(withheld).missing), chapter.__name__
 
 
 def test_model_choice(toy_run: Path) -> None:
     folder = read_folder(toy_run)
-    assert choice.section(folder).missing == (choice.NONE,)
-    rows = tuple(
-        {"components": str(q), "scaling": "shared-standard", "waic": str(100 - 5 * q), "se": "1",
-         "difference": str(15 - 5 * q), "difference_se": "3", "p_waic": "4", "mae": "0.5", "recommended": str(q == 2)}
-        for q in (1, 2, 3)
-    )  # fmt: skip
-    told = choice.section(replace(folder, selection=rows))
+    assert convergence.model_choice(folder).missing == (convergence.NO_CHOICE,)
+    rows = tuple(Choice(q, "shared-standard", 100 - 5 * q, 1, 15 - 5 * q, 3, 4, 0.5, 30, True) for q in (1, 2, 3))
+    told = convergence.model_choice(replace(folder, choices=rows, recommended=1))
     assert told.sentences[0] == "The smallest WAIC has 3 components (scaling shared-standard)."
     assert told.sentences[1].startswith("Recommended: 2 components")
-    trace = told.figures[0].options[0].data[0]
+    trace = plotted(told.figures[0].options[0])["data"][0]
     assert (trace["x"], trace["y"], trace["error_y"]["array"]) == ([1, 2, 3], [10, 5, 0], [6, 6, 6])
     assert len(told.sentences) == 2
-    last = choice.section(replace(folder, selection=rows[:2])).sentences[-1]
+    last = convergence.model_choice(replace(folder, choices=rows[:2], recommended=1)).sentences[-1]
     assert last == "That is the largest number tried; more may be better still."
+
+
+def test_a_number_chosen_under_a_policy_is_told_by_its_misfit(toy_run: Path) -> None:
+    (toy_run / "selection.csv").write_text("components,misfit\n1,70.25\n2,12.5\n")
+    try:
+        told = convergence.model_choice(read_folder(toy_run))
+        (toy_run / "selection.csv").write_text("components,colour\n1,blue\n")
+        with pytest.raises(UserError, match="is not what vedute writes there"):
+            read_folder(toy_run)
+    finally:
+        (toy_run / "selection.csv").unlink()
+    assert told.sentences[0].startswith("Recommended: 2 components, which meet the released moments best")
+    assert told.tables[0].rows == (("", "1", "70.2"), ("recommended", "2", "12.5"))
 
 
 def test_small_numbers_are_said_plainly() -> None:

@@ -17,7 +17,7 @@ import pytest
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
 from vedute.report.page import SHOWN, render, sections
-from vedute.report.parts import safe, short
+from vedute.report.plotly_renderer import plotted, safe, short
 from vedute.report.reading import read_folder
 from vedute.run.run_folder import read_checksums, write_checksums
 
@@ -127,7 +127,7 @@ def test_the_same_run_gives_the_same_page(toy_run: Path, toy_page: Any) -> None:
 def test_names_of_subjects_are_shown_only_when_asked(toy_run: Path, toy_page: Any) -> None:
     assert not re.search(r"\bs0\d\d\b", toy_page.text.replace(toy_page.scripts["plotly"], ""))
     (asked,) = [chapter for chapter in sections(read_folder(toy_run), ids=True) if chapter.key == "latent"]
-    assert re.search(r"\bs0\d\d\b", json.dumps(asked.figures[0].options[0].data))
+    assert re.search(r"\bs0\d\d\b", json.dumps(plotted(asked.figures[0].options[0])["data"]))
 
 
 def test_a_name_leads_nowhere_else(save: Callable[..., Path]) -> None:

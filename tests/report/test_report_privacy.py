@@ -13,8 +13,9 @@ from vedute.errors import UserError
 from vedute.privacy.accounting import Budget, noise_multiplier, spent_epsilon
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, NonPrivate, Release
-from vedute.report import privacy
+from vedute.report.plotly_renderer import plotted
 from vedute.report.reading import Folder, read_folder
+from vedute.report.spending import DELTA, privacy
 
 HALF = Gaussian(1.0, noise_multiplier(3.0, 1e-5, 2), SUBJECT)
 
@@ -37,7 +38,7 @@ def with_ledgers(run: Path, asked: dict[str, object], *events: Event, budget: Bu
 
 
 def test_no_privacy_is_said_loudly(toy_run: Path) -> None:
-    told = privacy.section(read_folder(toy_run))
+    told = privacy(read_folder(toy_run))
     assert told.banner.startswith("NOT PRIVATE")
     assert told.sentences[0].startswith("Policy: none")
     assert "epsilon = infinity" in told.sentences[1]
@@ -46,7 +47,7 @@ def test_no_privacy_is_said_loudly(toy_run: Path) -> None:
 def test_the_composed_total_is_that_of_the_ledger(toy_run: Path) -> None:
     asked = {"policy": "subject", "epsilon": 3.0, "delta": 1e-5}
     folder = with_ledgers(toy_run, asked, HALF, HALF, budget=Budget(3.0, 1e-5), relation=SUBJECT)
-    told = privacy.section(folder)
+    told = privacy(folder)
     assert told.banner == ""
     assert "replacing one subject" in told.sentences[0]
     assert any("is free" in sentence for sentence in told.sentences)
@@ -55,7 +56,7 @@ def test_the_composed_total_is_that_of_the_ledger(toy_run: Path) -> None:
     assert totals.rows[0] == ("lyon", "subject", SUBJECT, "2", "3.00", "3.00", "1e-05")
     assert len(lines.rows) == 6
     first = spent_epsilon([HALF], 1e-5, SUBJECT)
-    lines_drawn = told.figures[0].options[0].data
+    lines_drawn = plotted(told.figures[0].options[0])["data"]
     assert [line["name"] for line in lines_drawn] == list(folder.ledgers)
     assert lines_drawn[0]["y"] == pytest.approx([first, 3.0], rel=1e-4)
     assert lines.rows[0][-1] == f"{first:.2f}"
@@ -65,7 +66,7 @@ def test_one_missing_ledger_makes_the_total_infinite(toy_run: Path) -> None:
     asked = {"policy": "subject", "epsilon": 3.0, "delta": 1e-5}
     folder = with_ledgers(toy_run, asked, HALF, budget=Budget(3.0, 1e-5), relation=SUBJECT)
     fewer = replace(folder, ledgers={name: found for name, found in folder.ledgers.items() if name != "nice"})
-    told = privacy.section(fewer)
+    told = privacy(fewer)
     assert "epsilon = infinity" in told.sentences[1]
     assert told.banner.startswith("NOT PRIVATE")
     assert "ledgers of 1 center" in told.missing[0]
@@ -76,16 +77,16 @@ def test_a_center_that_paid_but_is_not_in_the_model_is_named(toy_run: Path) -> N
     folder = with_ledgers(toy_run, asked, HALF, budget=Budget(3.0, 1e-5), relation=SUBJECT)
     scalers = {name: scaler for name, scaler in folder.run.model.scalers.items() if name != "nice"}
     model = replace(folder.run.model, scalers=scalers)
-    told = privacy.section(replace(folder, run=replace(folder.run, model=model)))
+    told = privacy(replace(folder, run=replace(folder.run, model=model)))
     assert told.missing == ("nice in the model: it released and paid, but nothing of use was left under the noise",)
-    assert privacy.section(folder).missing == ()
+    assert privacy(folder).missing == ()
 
 
 def test_seeded_noise_is_no_privacy(toy_run: Path) -> None:
     asked = {"policy": "subject", "epsilon": 3.0, "delta": 1e-5}
     seeded = replace(HALF, seeded=True)
     folder = with_ledgers(toy_run, asked, seeded, budget=Budget(3.0, 1e-5), relation=SUBJECT)
-    told = privacy.section(folder)
+    told = privacy(folder)
     assert told.banner.startswith("NOT PRIVATE: the noise was drawn from a known seed")
     assert "epsilon = infinity" in told.sentences[1]
 
@@ -99,8 +100,8 @@ def test_the_papers_claim_stands_beside_the_honest_total(toy_run: Path, raw: boo
         "first_round": "raw" if raw else "public",
     }
     events = ([NonPrivate("round 1")] if raw else []) + [Gaussian(1.0, 0.3851, CENTER)] * 3
-    told = privacy.section(with_ledgers(toy_run, asked, *events, budget=None, relation=CENTER))
-    total = spent_epsilon(events, privacy.DELTA, CENTER)
+    told = privacy(with_ledgers(toy_run, asked, *events, budget=None, relation=CENTER))
+    total = spent_epsilon(events, DELTA, CENTER)
     assert math.isinf(total) == raw
     assert f"epsilon = {'infinity' if raw else f'{total:.2f}'}" in told.sentences[1]
     assert "epsilon = 90.00, delta = 0.06" in told.sentences[2]  # 3 K eps and 2 K delta with K = 3

@@ -14,8 +14,7 @@ from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.report.live import WAITING, live_page, version
-from vedute.report.watching import HOST, make_server
+from vedute.report.live import HOST, WAITING, live_page, make_server, version
 from vedute.run.checkpoint import latest
 from vedute.run.protocol import Progress
 from vedute.run.run_folder import CHECKPOINT

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from vedute.data.stream import Chunk, stream
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams
+from vedute.progress import progress_bar
 from vedute.run.fitted_model import Model
 from vedute.run.latent import chunk_views
 
@@ -109,15 +109,10 @@ def _order(view: str, names: tuple[str, ...], model: Model) -> list[int]:
 
 def counted(parts: Iterator[Part]) -> Iterator[Part]:
     """The same parts, with a count of subjects on a terminal."""
-    if not sys.stderr.isatty():
-        yield from parts
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns: tuple[Any, ...] = (SpinnerColumn(), TextColumn("{task.completed:.0f} subjects"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    n = 0
+    with progress_bar("0 subjects", shown=sys.stderr.isatty(), ends=False) as tell:
         for part in parts:
             yield part
-            bar.advance(task, len(part.ids))
+            n += len(part.ids)
+            if tell is not None:
+                tell(f"{n} subjects", n)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from vedute.cli.options import FilePath, json_option
+from vedute.progress import progress_bar
 
 REFUTED = 2
 
@@ -34,9 +35,6 @@ def command(
     what the attack proves is compared with what is claimed. Exit status 2 if a claim is refuted. For the policy paper
     both the honest total and the paper's own Theorem 4 stand trial.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from vedute.privacy.audit import plot
     from vedute.privacy.mechanisms import SecretNoise
     from vedute.privacy.policies import make_policy
@@ -48,9 +46,9 @@ def command(
         table["first_round"] = "public"
     asked = make_policy(table)
     noise = SecretNoise()
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task("runs", total=trials)
-        verdict = asked.audit(trials, noise, rounds, progress=lambda done, of: bar.update(task, completed=done))
+    with progress_bar("runs", shown=sys.stderr.isatty()) as tell:
+        each = None if tell is None else lambda done, of: tell(f"run {done}/{of}", done, of)
+        verdict = asked.audit(trials, noise, rounds, progress=each)
     if out is not None:
         plot(verdict.found, str(out))
     if as_json:

@@ -14,7 +14,7 @@ from vedute.cli.options import FilePath, json_option
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vedute.demo import Outcome
+    from vedute.cli.demonstration import Demonstrated
 
 FIGURE = "latent.png"
 
@@ -26,10 +26,9 @@ FIGURE = "latent.png"
 @json_option
 def command(out: Path, as_json: bool) -> None:
     """Fit a synthetic and a real study over three centers each: a table, a figure of the latent spaces, reports."""
+    from vedute.cli.demonstration import breast_cancer, draw, synthetic
     from vedute.cli.screen import screen
     from vedute.data.files import placed, said_plainly
-    from vedute.demo import breast_cancer, synthetic
-    from vedute.demo_figure import draw
 
     with said_plainly(out):
         out.mkdir(parents=True, exist_ok=True)
@@ -45,10 +44,10 @@ def command(out: Path, as_json: bool) -> None:
     click.echo(f"reports: {told}")
 
 
-def _reports(outcomes: list[Outcome], out: Path) -> str:
+def _reports(outcomes: list[Demonstrated], out: Path) -> str:
     """Write a report of each study; says where, or what they would need."""
+    from vedute.cli.demonstration import file_name, report
     from vedute.data.files import write_whole
-    from vedute.demo_report import file_name, report
 
     if find_spec("plotly") is None or find_spec("jinja2") is None:
         return "not written; pip install 'vedute[report]' for them"
@@ -57,7 +56,7 @@ def _reports(outcomes: list[Outcome], out: Path) -> str:
     return ", ".join(str(out / file_name(outcome)) for outcome in outcomes)
 
 
-def table(outcomes: list[Outcome]) -> Table:
+def table(outcomes: list[Demonstrated]) -> Table:
     """Errors, accuracies and deviations of all studies."""
     from rich.table import Table
 
@@ -86,7 +85,7 @@ def _cell(value: float) -> str:
     return "no view" if value != value else f"{value:.2f}"
 
 
-def as_data(outcome: Outcome) -> dict[str, Any]:
+def as_data(outcome: Demonstrated) -> dict[str, Any]:
     """One study as JSON takes it."""
     apart = outcome.deviations()
     return {

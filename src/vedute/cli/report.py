@@ -43,7 +43,7 @@ def command(run: Path, out: Path | None, ids: bool, watch: bool, port: int, forc
 
 
 def _watch(run: Path, port: int, ids: bool) -> None:
-    from vedute.report.watching import make_server
+    from vedute.report.live import make_server
     from vedute.run.run_folder import stage
 
     stage(run)  # refuses a folder that is no run folder

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vedute.progress import Tell, change_in_words, progress_bar, tell_round
+
 if TYPE_CHECKING:
-    from vedute.run.protocol import Progress, Record
+    from vedute.run.protocol import Progress
     from vedute.run.settings import Settings
     from vedute.run.study_fit import Watch
 
@@ -25,11 +27,9 @@ def watch_rounds(as_json: bool) -> Iterator[Watch]:
     """The watch that suits where the output goes."""
     if as_json:
         yield _json_lines()
-    elif sys.stderr.isatty():
-        with _bar() as watch:
-            yield watch
-    else:
-        yield _plain_lines()
+        return
+    with progress_bar("reading", shown=sys.stderr.isatty()) as tell:
+        yield _plain_lines() if tell is None else _bar(tell)
 
 
 def _json_lines() -> Watch:
@@ -60,13 +60,9 @@ def _plain_lines() -> Watch:
         last = progress.history[-1]
         if progress.converged or _round_number(last.round) or monotonic() - told > QUIET_SECONDS:
             told = monotonic()
-            click.echo(f"round {last.round}: {_change(last)}", err=True)
+            click.echo(f"round {last.round}: {change_in_words(last)}", err=True)
 
     return Watch(begun, round_)
-
-
-def _change(last: Record) -> str:
-    return f"change {last.change:.1e}" if math.isfinite(last.change) else "first"
 
 
 def _round_number(n: int) -> bool:
@@ -74,25 +70,14 @@ def _round_number(n: int) -> bool:
     return str(n).rstrip("0") in {"1", "2", "5"}
 
 
-@contextmanager
-def _bar() -> Iterator[Watch]:
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
+def _bar(tell: Tell) -> Watch:
     from vedute.run.study_fit import Watch
 
-    parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[change]}"))
-    with Bar(*parts, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task: TaskID = bar.add_task("reading", total=None, change="")
+    rounds = 0
 
-        def begun(settings: Settings, done: int) -> None:
-            bar.reset(task, total=settings.rounds, completed=done, description=f"round {done}/{settings.rounds}")
+    def begun(settings: Settings, done: int) -> None:
+        nonlocal rounds
+        rounds = settings.rounds
+        tell(f"round {done}/{rounds}", done, rounds)
 
-        def round_(progress: Progress) -> None:
-            last = progress.history[-1]
-            total = int(bar.tasks[0].total or 0)
-            text = f"round {last.round}/{total}"
-            bar.update(task, completed=last.round, description=text, change=_change(last))
-
-        yield Watch(begun, round_)
+    return Watch(begun, lambda progress: tell_round(tell, progress.history[-1], rounds))

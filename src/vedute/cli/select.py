@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import click
 from vedute.cli.options import FilePath, force_option, json_option, study_argument
 from vedute.data.scaling import SCALINGS
 from vedute.errors import UserError
+from vedute.progress import progress_bar
 from vedute.run.settings import PRESETS
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vedute.run.model_choice import Selection
 
 TABLE, FIGURE = "selection.csv", "selection.png"
+NEAR = 10.0  # differences of WAIC below this are drawn on a plain scale, above on a logarithmic one
 MOST = 1000  # numbers of components in a range; more is a slip of the pen
 
 
@@ -93,7 +94,8 @@ def command(
     if loaded.privacy.policy != "none":
         _select_privately(loaded, wanted, out, ledgers, given, as_json)
         return
-    with _progress() as on_fit:
+    with progress_bar("reading", shown=sys.stderr.isatty()) as tell:
+        on_fit = None if tell is None else lambda done, total: tell(f"fit {done}/{total}", done, total)
         found = select_components(loaded, wanted, starts=starts, seed=seed, jobs=jobs, on_fit=on_fit, **given)
     _write(out, found, loaded.text, table(found).to_csv(index=False))
     _tell(found, out, as_json)
@@ -138,7 +140,6 @@ def _refuse(out: Path, force: bool) -> None:
 
 
 def _write(out: Path, selection: Selection, study: str, table: str) -> None:
-    from vedute.cli.select_figure import figure_png
     from vedute.data.files import write_whole
     from vedute.run import run_folder
 
@@ -147,23 +148,35 @@ def _write(out: Path, selection: Selection, study: str, table: str) -> None:
     with run_folder.opened(out):
         run_folder.begin(out, study, selection.model.settings)
         write_whole(out / TABLE, table.encode())
-        write_whole(out / FIGURE, figure_png(selection))
+        write_whole(out / FIGURE, _picture(selection))
         run_folder.finish(out, run)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+def _picture(selection: Selection) -> bytes:
+    """WAIC and error by number of components, a line for each scaling, the recommended choice marked."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    parts = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total, description=f"fit {done}/{total}")
+    from vedute.plots import draw_lines
+    from vedute.report.convergence import mae_lines, waic_lines
+
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    draw_lines(waic_lines(selection.choices, errors=1.0), left, marker="o", capsize=3)
+    draw_lines(mae_lines(selection.choices), right, marker="o")
+    left.set_yscale("symlog", linthresh=NEAR)
+    left.axhline(0.0, color="0.7", linewidth=1.0, zorder=0)
+    left.set_ylabel("WAIC, difference to the best (± one standard error)")
+    left.legend(title="scaling", frameon=False)
+    chosen = selection.choices[selection.recommended]
+    for axes, value in ((left, chosen.difference), (right, chosen.mae)):
+        axes.plot(chosen.components, value, marker="o", markersize=14, fillstyle="none", color="black")
+        axes.set_xticks(sorted({choice.components for choice in selection.choices}))
+    figure.suptitle(f"recommended: {chosen.components} components, scaling {chosen.scaling or 'none'}")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def _tell(selection: Selection, out: Path, as_json: bool) -> None:

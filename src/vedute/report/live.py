@@ -1,20 +1,25 @@
-"""The page of a fit that is still running: how far the rounds have come, from its latest checkpoint."""
+"""The page of a fit that is still running, and a small server for it: on this machine alone, by a secret address."""
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
 from vedute.model.schema import Schema
-from vedute.report import convergence
+from vedute.report.content import Section
+from vedute.report.convergence import convergence_so_far
 from vedute.report.page import page, render
-from vedute.report.parts import Section
 from vedute.report.reading import Folder, read_folder, title_of
 from vedute.run.checkpoint import latest, load_snapshot, read_named
 from vedute.run.fitted_model import Model, build_settings
 from vedute.run.run_folder import CHECKPOINT, CHECKSUMS, RUN, Run, Stage, stage
 
+HOST = "127.0.0.1"  # never another: the page may show single patients
 WAITING = (
     "Nothing is written yet: the first checkpoint comes with the first rounds, under a privacy policy with the end."
 )
@@ -46,7 +51,7 @@ def live_page(path: Path, ids: bool = False) -> str:
     moved = f"; the last one changed the model by {folder.run.history[-1].change:.1e}" if rounds > 1 else ""
     told = f"Round {rounds} of at most {most}{moved}."
     began = Section("live", "The fit is running", (told,), missing=(LATER,))
-    return page(folder.name, (began, convergence.so_far(folder)), folder.run.model.prior.q, {}, word)
+    return page(folder.name, (began, convergence_so_far(folder)), folder.run.model.prior.q, {}, word)
 
 
 def _running(path: Path) -> Folder | None:
@@ -65,3 +70,50 @@ def _running(path: Path) -> Folder | None:
         return None
     model = Model(schema, snapshot.progress.prior, {}, {}, settings)
     return Folder(title_of(path), Run(model, snapshot.progress.history, False))
+
+
+def make_server(run: Path, port: int = 0, *, ids: bool = False) -> tuple[ThreadingHTTPServer, str]:
+    """The server and the address of the page; port 0 takes any free one.
+
+    Other users of the machine may reach the port, and web pages may make a browser ask it: the secret in the path keeps
+    the former out, and a look at the host that was asked for the latter.
+    """
+    secret = secrets.token_urlsafe(18)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            own = {f"{name}:{server.server_port}" for name in (HOST, "localhost")}
+            if self.headers.get("Host") not in own:
+                self._answer(HTTPStatus.FORBIDDEN, "text/plain", "ask for 127.0.0.1")
+            elif self.path == f"/{secret}/":
+                self._told("text/html", lambda: live_page(run, ids))
+            elif self.path == f"/{secret}/version":
+                self._told("text/plain", lambda: version(run))
+            else:
+                self._answer(HTTPStatus.NOT_FOUND, "text/plain", "there is nothing here")
+
+        def _told(self, kind: str, make: Callable[[], str]) -> None:
+            try:
+                self._answer(HTTPStatus.OK, kind, make())
+            except UserError as error:
+                self._answer(HTTPStatus.CONFLICT, "text/plain", str(error))
+
+        def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+            data = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing: the log would hold the secret."""
+
+    try:
+        server = ThreadingHTTPServer((HOST, port), Handler)
+    except OSError as error:
+        raise UserError(f"port {port}: cannot be used ({error.strerror}); choose another with --port") from None
+    server.daemon_threads = True
+    return server, f"http://{HOST}:{server.server_port}/{secret}/"

@@ -5,24 +5,18 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 from vedute.errors import UserError
-from vedute.report import (
-    choice,
-    convergence,
-    explained,
-    fitted,
-    imputation,
-    latent,
-    loadings,
-    privacy,
-    variability,
-)
-from vedute.report.parts import Figure, Section, num
+from vedute.report.centers import fitted, variability
+from vedute.report.components import latent, loadings
+from vedute.report.content import Figure, Section, num
+from vedute.report.convergence import convergence, model_choice
+from vedute.report.explained import explained, imputation
+from vedute.report.plotly_renderer import plotted
 from vedute.report.reading import Folder
+from vedute.report.spending import paid_in_all, privacy
 from vedute.version import __version__
 
 SHOWN = 12  # rows of a table before the rest is folded away
@@ -31,21 +25,21 @@ SHOWN = 12  # rows of a table before the rest is folded away
 def sections(folder: Folder, ids: bool = False) -> tuple[Section, ...]:
     """The chapters in the order of the page."""
     return (
-        fitted.section(folder),
-        privacy.section(folder),
-        convergence.section(folder),
-        variability.section(folder),
-        latent.section(folder, ids),
-        loadings.section(folder),
-        explained.section(folder),
-        imputation.section(folder),
-        choice.section(folder),
+        fitted(folder),
+        privacy(folder),
+        convergence(folder),
+        variability(folder),
+        latent(folder, ids),
+        loadings(folder),
+        explained(folder),
+        imputation(folder),
+        model_choice(folder),
     )
 
 
 def facts(folder: Folder) -> dict[str, str]:
     """The run in a handful of numbers."""
-    model, paid = folder.run.model, privacy.verdict(folder)
+    model, paid = folder.run.model, paid_in_all(folder)
     people = {"subjects": f"{sum(folder.counts.values()):,}"} if len(folder.counts) == len(folder.centers) else {}
     return {
         "centers": f"{len(folder.centers):,}",
@@ -104,5 +98,4 @@ def _packed(program: Callable[[], str]) -> str:
 
 
 def _plain(figure: Figure) -> Mapping[str, Any]:
-    options: Sequence[Mapping[str, Any]] = [asdict(option) for option in figure.options]
-    return {"key": figure.key, "menu": figure.menu, "options": options}
+    return {"key": figure.key, "menu": figure.menu, "options": [plotted(option) for option in figure.options]}

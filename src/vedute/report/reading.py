@@ -18,6 +18,7 @@ from vedute.estimator import FederatedPPCA
 from vedute.model.parameters import Array
 from vedute.privacy import hash_chain
 from vedute.run.latent import DATA, LATENT
+from vedute.run.model_choice import Choice
 from vedute.run.protocol import Record
 from vedute.run.run_folder import LOCAL, RUN, STUDY, Run, load_run
 
@@ -25,7 +26,7 @@ SELECTION = "selection.csv"
 
 
 @dataclass(frozen=True)
-class Subjects:
+class LatentMeans:
     """The latent means of a center's subjects, which never left home."""
 
     ids: tuple[str, ...]
@@ -49,10 +50,12 @@ class Folder:
     run: Run
     counts: Mapping[str, int] = field(default_factory=dict)  # subjects of each center
     seen: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)  # center -> view
-    subjects: Mapping[str, Subjects] = field(default_factory=dict)
+    subjects: Mapping[str, LatentMeans] = field(default_factory=dict)
     ledgers: Mapping[str, tuple[hash_chain.Record, ...]] = field(default_factory=dict)  # without their first line
     asked: Mapping[str, Any] = field(default_factory=dict)  # the privacy that the fit was asked for
-    selection: tuple[Mapping[str, str], ...] = ()
+    choices: tuple[Choice, ...] = ()  # numbers of components that were compared
+    recommended: int | None = None  # which of them
+    misfits: Mapping[int, float] = field(default_factory=dict)  # of released moments, where a policy keeps rows away
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -76,8 +79,8 @@ def read_folder(path: Path) -> Folder:
         {name: _subjects(f / LATENT, run.model.prior.q) for name, f in held.items() if _has(f, LATENT)},
         dict(_ledger(file) for file in sorted(path.glob("ledger-*.jsonl"))),
         described["settings"].get("privacy") or {},
-        _selection(path / SELECTION),
-        described["versions"],
+        versions=described["versions"],
+        **_selection(path / SELECTION),
     )
 
 
@@ -108,11 +111,11 @@ def title_of(path: Path) -> str:
     return name if name and isinstance(name, str) else path.resolve().name
 
 
-def _subjects(path: Path, q: int) -> Subjects:
+def _subjects(path: Path, q: int) -> LatentMeans:
     head, *rows = csv.reader(io.StringIO(read_whole(path).decode(), newline=""))
     numbers = [[float(cell) for cell in row[-q:]] for row in rows]
     groups = tuple(row[head.index("group")] for row in rows) if "group" in head[:-q] else None
-    return Subjects(tuple(row[0] for row in rows), groups, np.array(numbers).reshape(len(rows), q))
+    return LatentMeans(tuple(row[0] for row in rows), groups, np.array(numbers).reshape(len(rows), q))
 
 
 def _ledger(path: Path) -> tuple[str, tuple[hash_chain.Record, ...]]:
@@ -122,7 +125,26 @@ def _ledger(path: Path) -> tuple[str, tuple[hash_chain.Record, ...]]:
     return str(head["center"]), tuple(records)
 
 
-def _selection(path: Path) -> tuple[Mapping[str, str], ...]:
+def _selection(path: Path) -> dict[str, Any]:
+    """What ``vedute select`` compared: by WAIC, or under a policy by how well the released moments are met."""
     if not path.is_file():
-        return ()
-    return tuple(csv.DictReader(io.StringIO(read_whole(path).decode(), newline="")))
+        return {}
+    rows = list(csv.DictReader(io.StringIO(read_whole(path).decode(), newline="")))
+    try:
+        if rows and "misfit" in rows[0]:
+            return {"misfits": {int(row["components"]): float(row["misfit"]) for row in rows}}
+        marks = [row["recommended"] == "True" for row in rows]
+        found = marks.index(True) if True in marks else None
+        return {"choices": tuple(_choice(row) for row in rows), "recommended": found}
+    except (KeyError, ValueError, TypeError):
+        raise UserError(
+            f"{SELECTION}: is not what vedute writes there; run 'vedute select' again, or remove the file"
+        ) from None
+
+
+def _choice(row: Mapping[str, str]) -> Choice:
+    numbers = {name: float(row[name]) for name in ("waic", "se", "difference", "difference_se", "p_waic", "mae")}
+    return Choice(
+        int(row["components"]), row["scaling"] or None, **numbers, rounds=int(row["rounds"]),
+        converged=row["converged"] == "True",
+    )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.data.study import Study
-from vedute.report.watching import make_server
+from vedute.report.live import make_server
 from vedute.run.protocol import Progress
 from vedute.run.study_fit import Request, Watch, fit_study
 

@@ -18,7 +18,7 @@ from selenium.webdriver.common.by import By
 from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.report.page import render
-from vedute.report.reading import Folder, Subjects, read_folder
+from vedute.report.reading import Folder, LatentMeans, read_folder
 from vedute.run.run_folder import LOCAL, read_checksums, write_checksums
 
 FIGURES = ["holdings", "change", "spreads", "shares", "deviation", "latent", "loadings", "explained", "imputation"]
@@ -166,7 +166,7 @@ CASES: dict[str, tuple[int, int, tuple[int, int]]] = {
 def with_subjects(folder: Folder) -> Folder:
     """A dozen subjects at every center, as at home."""
     x = np.random.default_rng(0).normal(size=(12, folder.run.model.prior.q))
-    one = Subjects(tuple(map(str, range(12))), ("case", "control") * 6, x)
+    one = LatentMeans(tuple(map(str, range(12))), ("case", "control") * 6, x)
     return replace(folder, counts=dict.fromkeys(folder.centers, 12), subjects=dict.fromkeys(folder.centers, one))
 
 

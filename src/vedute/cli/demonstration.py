@@ -1,9 +1,10 @@
-"""The demonstration: a synthetic and a real study, each dealt to three centers, fitted together without pooling."""
+"""The demonstration: two studies, each dealt to three centers and fitted without pooling, a figure and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,18 @@ from numpy.typing import NDArray
 from vedute import datasets, scenarios
 from vedute.estimator import FederatedPPCA
 from vedute.model.parameters import Array
+from vedute.report.charts import COLOURS, INK
+from vedute.report.page import render
+from vedute.report.reading import Folder, LatentMeans, from_estimator, read_seen
+from vedute.run.latent import Tally
 
 SEED = 0
+MARKERS = ("o", "s", "^")  # of the centers
 UNEQUAL = (0.55, 0.3, 0.15)  # shares of the subjects that the centers of the real study have
 
 
 @dataclass(frozen=True)
-class Center:
+class PlacedCenter:
     """What one center brings to the demonstration."""
 
     views: Mapping[str, Any]
@@ -29,12 +35,12 @@ class Center:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Demonstrated:
     """One study, fitted and measured."""
 
     title: str
     estimator: FederatedPPCA
-    centers: Mapping[str, Center]
+    centers: Mapping[str, PlacedCenter]
     test_latent: Array
     test_groups: NDArray[Any]
     train_error: Mapping[str, float]  # mean absolute error of each view, in scaled units
@@ -53,7 +59,7 @@ class Outcome:
         return self.estimator.center_deviation()["case_mix"].groupby("center").first()
 
 
-def synthetic() -> Outcome:
+def synthetic() -> Demonstrated:
     """SD over three centers that see different groups (G) and lack different views (K)."""
     arrays, numbers = datasets.make_sd(random_state=SEED)
     views = {name: pd.DataFrame(rows).add_prefix(f"{name}_") for name, rows in arrays.items()}
@@ -65,7 +71,7 @@ def synthetic() -> Outcome:
     return fit("synthetic, groups and views missing by center", 5, centers, mine, views, groups, test)
 
 
-def breast_cancer() -> Outcome:
+def breast_cancer() -> Demonstrated:
     """Three views of cell nuclei over three centers of very different sizes."""
     views, groups = datasets.load_breast_cancer_views()
     train, test = _two_thirds(groups)
@@ -84,7 +90,7 @@ def fit(
     views: Mapping[str, pd.DataFrame],
     all_groups: NDArray[Any],
     test: NDArray[np.intp],
-) -> Outcome:
+) -> Demonstrated:
     """Fit the centers' part of a study, and try the model on subjects of a center that nobody has seen."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -92,12 +98,12 @@ def fit(
     placed = {}
     for name, own in centers.items():
         latent, cov = estimator.transform(own, center=name, return_cov=True)
-        placed[name] = Center(own, groups[name], np.asarray(latent), cov)
+        placed[name] = PlacedCenter(own, groups[name], np.asarray(latent), cov)
     unseen = {view: table.iloc[test] for view, table in views.items()}
     test_latent = np.asarray(estimator.transform(unseen))
     x, y = np.concatenate([c.latent for c in placed.values()]), np.concatenate([c.groups for c in placed.values()])
     told = LinearDiscriminantAnalysis().fit(x, y)
-    return Outcome(
+    return Demonstrated(
         title,
         estimator,
         placed,
@@ -128,3 +134,86 @@ def _two_thirds(groups: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp
     rows = np.arange(len(groups))
     train, test = train_test_split(rows, test_size=1 / 3, random_state=SEED, stratify=groups)
     return train, test
+
+
+def draw(outcomes: Sequence[Demonstrated], path: Path) -> None:
+    """One panel for each study; colour tells the group, the marker the center, an ellipse one posterior sd."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.2 * len(outcomes), 6.0), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, outcome in zip(np.atleast_1d(figure.subplots(1, len(outcomes))), outcomes, strict=True):
+        _panel(axes, outcome)
+    figure.suptitle("One latent space from three centers that never showed their rows", color=INK, fontsize=13)
+    figure.savefig(path, format="png")
+
+
+def _panel(axes: Any, outcome: Demonstrated) -> None:
+    groups = sorted(set(outcome.test_groups))
+    colour = dict(zip(groups, COLOURS, strict=False))
+    for (name, center), marker in zip(outcome.centers.items(), MARKERS, strict=False):
+        shades = [colour[group] for group in center.groups]
+        _ellipses(axes, center.latent, center.cov, shades)
+        axes.scatter(*center.latent[:, :2].T, c=shades, marker=marker, s=20, alpha=0.8, lw=0.4, edgecolors="white")
+        axes.scatter([], [], c="#888888", marker=marker, s=28, label=f"{name} ({len(center.latent)})")
+    shades = [colour[group] for group in outcome.test_groups]
+    axes.scatter(*outcome.test_latent[:, :2].T, c=shades, marker="+", s=22, lw=0.7, alpha=0.7)
+    axes.scatter([], [], c="#888888", marker="+", s=28, lw=0.9, label=f"unseen ({len(shades)})")
+    for group in groups:
+        axes.scatter([], [], c=colour[group], marker="o", s=45, label=str(group))
+    axes.set_title(
+        f"{outcome.title}\nLDA on unseen subjects: {outcome.test_accuracy:.0%}", fontsize=10.5, color=INK, loc="left"
+    )
+    axes.set_xlabel("component 1", color=INK)
+    axes.set_ylabel("component 2", color=INK)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#bbbbbb")
+    axes.tick_params(colors="#777777", labelsize=8)
+    axes.grid(color="#eeeeee", lw=0.8)
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False, fontsize=8.5, loc="best", labelcolor=INK, ncols=2)
+
+
+def _ellipses(axes: Any, x: Array, cov: Array, shades: list[str]) -> None:
+    from matplotlib.collections import EllipseCollection
+
+    values, vectors = np.linalg.eigh(cov[:, :2, :2])
+    axis = 2.0 * np.sqrt(values)
+    angle = np.degrees(np.arctan2(vectors[:, 1, 1], vectors[:, 0, 1]))
+    ellipses = EllipseCollection(
+        axis[:, 1], axis[:, 0], angle, units="xy", offsets=x[:, :2], offset_transform=axes.transData,
+        facecolors=shades, edgecolors="none", alpha=0.12,
+    )  # fmt: skip
+    axes.add_collection(ellipses)
+
+
+def report(outcome: Demonstrated) -> str:
+    """The page of one study."""
+    return render(as_folder(outcome))
+
+
+def as_folder(outcome: Demonstrated) -> Folder:
+    """A study as if it had been fitted where all rows are."""
+    return replace(
+        from_estimator(outcome.estimator, outcome.title),
+        counts={name: len(center.latent) for name, center in outcome.centers.items()},
+        seen={name: read_seen(_tally(center).told()) for name, center in outcome.centers.items()},
+        subjects={name: _subjects(center) for name, center in outcome.centers.items()},
+    )
+
+
+def file_name(outcome: Demonstrated) -> str:
+    """``report-`` and how the title begins."""
+    return f"report-{outcome.title.split(',')[0].replace(' ', '-')}.html"
+
+
+def _tally(center: PlacedCenter) -> Tally:
+    tally = Tally()
+    tally.add({name: np.asarray(rows, dtype=float) for name, rows in center.views.items()})
+    return tally
+
+
+def _subjects(center: PlacedCenter) -> LatentMeans:
+    return LatentMeans(tuple(map(str, range(len(center.latent)))), tuple(map(str, center.groups)), center.latent)

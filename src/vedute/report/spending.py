@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vedute.privacy.accounting import paper_claim, spent_epsilon
 from vedute.privacy.hash_chain import Record
 from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, event_from_json, leaves
-from vedute.report.parts import Figure, Option, Section, Table, count, layout, num, numbers, safe
+from vedute.report.charts import Axis, Lines, Series, array, colour
+from vedute.report.content import Figure, Option, Section, Table, count, num
 from vedute.report.reading import Folder
 
 LINES = 12  # centers whose spending is drawn
@@ -54,7 +55,7 @@ def events(records: Sequence[Record]) -> tuple[Event, ...]:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Paid:
     """What a run paid in all, and the banner that is due."""
 
     policy: str
@@ -64,19 +65,19 @@ class Verdict:
     banner: str
 
 
-def verdict(folder: Folder) -> Verdict:
+def paid_in_all(folder: Folder) -> Paid:
     """The largest total of any center; infinite where one cannot be told."""
     found = tuple(spent(center, records) for center, records in folder.ledgers.items() if records)
     policy = str(folder.asked.get("policy", found[0].policy if found else "none"))
     known = {s.center for s in found}
     without = tuple(name for name in folder.centers if name not in known)
     total = math.inf if without else max((s.epsilon for s in found), default=math.inf)
-    return Verdict(policy, found, without, total, _banner(policy, found, total))
+    return Paid(policy, found, without, total, _banner(policy, found, total))
 
 
-def section(folder: Folder) -> Section:
-    """The chapter."""
-    paid = verdict(folder)
+def privacy(folder: Folder) -> Section:
+    """The chapter on privacy."""
+    paid = paid_in_all(folder)
     found, policy, without, total = paid.found, paid.policy, paid.without, paid.epsilon
     relation = found[0].relation if found else RELATIONS.get(policy, SUBJECT)
     meaning = MEANING[relation] if policy != "none" else "no promise is made"
@@ -134,7 +135,7 @@ def _claim(folder: Folder, policy: str) -> list[str]:
     return [f"{claim}: it counts one round{raw}. The total above counts all."]
 
 
-def _claim_table(folder: Folder, paid: Verdict) -> tuple[Table, ...]:
+def _claim_table(folder: Folder, paid: Paid) -> tuple[Table, ...]:
     if (claimed := _claimed(folder, paid.policy)) is None:
         return ()
     delta = max((s.delta for s in paid.found), default=DELTA)
@@ -145,24 +146,22 @@ def _claim_table(folder: Folder, paid: Verdict) -> tuple[Table, ...]:
     return (Table("Claimed and counted", ("total", "counts", "epsilon", "delta"), rows, labels=2),)
 
 
+def spent_lines(found: Mapping[str, Sequence[float]]) -> Lines:
+    """What centers had spent after each of their releases."""
+    lines = [
+        Series(center, array(range(1, len(line) + 1)), array(line), colour=colour(k))
+        for k, (center, line) in enumerate(found.items())
+    ]
+    hover = "{text}, release {x}: {y:.2f}"
+    return Lines(lines, Axis("release"), Axis("epsilon so far", from_zero=True), hover)
+
+
 def _figure(folder: Folder) -> Figure:
     found = sorted(running(folder).items(), key=lambda item: -item[1][-1])
-    traces = tuple(
-        {
-            "type": "scatter", "mode": "lines+markers", "name": safe(center), "x": list(range(1, len(line) + 1)),
-            "y": numbers(line), "text": [safe(center)] * len(line),
-            "hovertemplate": "%{text}, release %{x}: %{y:.2f}<extra></extra>",
-        }
-        for center, line in found[:LINES]
-    )  # fmt: skip
-    look = layout(
-        320, xaxis={"title": {"text": "release"}, "zeroline": False},
-        yaxis={"title": {"text": "epsilon so far"}, "rangemode": "tozero", "zeroline": False},
-    )  # fmt: skip
     alt = "What each center had spent after each release, composed."
     if len(found) > LINES:
         alt += f" The {LINES} that spent most."
-    return Figure("spent", alt, (Option("", traces, look),))
+    return Figure("spent", alt, (Option("", spent_lines(dict(found[:LINES])), 320),))
 
 
 def _tables(folder: Folder, found: Sequence[Spent]) -> tuple[Table, ...]:
