@@ -103,10 +103,10 @@ def test_one_center_is_no_center_among_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["sd"], "needs torch: pip install 'vedute[baselines]', or say --no-rivals"),
+        (["sd"], "needs torch: pip install torch, or say --no-rivals"),
         (["adni", "--data", "x"], "or say --no-rivals"),
-        (["fedprox"], "needs torch: pip install 'vedute[baselines]'\n"),
-        (["all", "--data", "x"], "needs torch and mofapy2: pip install 'vedute[baselines,peers]', or say --no-rivals"),
+        (["fedprox"], "needs torch: pip install torch\n"),
+        (["all", "--data", "x"], "needs torch and mofapy2: pip install torch mofapy2, or say --no-rivals"),
     ],
 )
 def test_packages_that_are_not_there(
@@ -134,7 +134,7 @@ def test_mofa_alone_is_left_out(
     assert {OURS, "ridge, pooled rows"} < methods
     assert not any("MOFA" in name for name in methods)
     assert run_command(["paper", "missing", "--data", str(tmp_path / "no"), "--out", str(tmp_path)]) == 2
-    assert "without MOFA, which needs mofapy2: pip install 'vedute[peers]'" in capsys.readouterr().err
+    assert "without MOFA, which needs mofapy2: pip install mofapy2" in capsys.readouterr().err
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *lacking: str) -> None:

@@ -114,9 +114,13 @@ def keyed(task: object, rows: bytes = b"") -> str:
 @cache
 def _code() -> str:
     """A checksum of all of the package that computes, and the versions of those that it computes with."""
-    package = Path(vedute.__file__).parent
-    paths = (path for path in sorted(package.rglob("*.py")) if SHOW.isdisjoint(path.relative_to(package).parts))
-    sources = b"".join(path.read_bytes() for path in paths)
+    packages = (Path(vedute.__file__).parent, Path(__file__).parent)
+    sources = b"".join(
+        path.read_bytes()
+        for package in packages
+        for path in sorted(package.rglob("*.py"))
+        if SHOW.isdisjoint(path.relative_to(package).parts)
+    )
     versions = {name: version(name) for name in COMPUTES if importlib.util.find_spec(IMPORTED.get(name, name))}
     return sha256(f"{versions}".encode() + sources)
 

@@ -37,10 +37,10 @@ def command() -> None:
     """Run the paper's experiments again, its own numbers beside ours.
 
     Each experiment writes NAME.csv (one line for each fold), NAME.md, NAME.png and NAME.svg; NAME is that of the
-    command, and ends in "-cnp" with --data and in "-study" with --study. Folds that are done are kept in DIR/folds: an
-    interrupted run continues where it stopped. Auto-encoders of one setting train five repetitions together, and are
-    kept when these are done. Rivals need the extra "baselines" (torch), and MOFA the extra "peers". Ten repeats take
-    from minutes to half an hour on two cores; --repeats 1 is a quick look.
+    command, and ends in "-cnp" with --data and in "-study" with --study. Folds that are done are kept in DIR/folds:
+    an interrupted run continues where it stopped. Auto-encoders of one setting train five repetitions together, and
+    are kept when these are done. Rivals need torch, and MOFA mofapy2. Ten repeats take from minutes to half an hour
+    on two cores; --repeats 1 is a quick look.
     """
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vedute_reproduction.studies import Given
 
 F = TypeVar("F", bound=Callable[..., None])
-EXTRAS = {"torch": "baselines", "mofapy2": "peers"}  # where packages come from
 
 
 def real_rows_options(function: F) -> F:
@@ -38,17 +37,16 @@ def _rows_options(function: F, otherwise: str) -> F:
 
 
 def need(*packages: str, otherwise: str = "") -> None:
-    """Refuse before anything is computed where a package of an extra is not there."""
+    """Refuse before anything is computed where a package of the rivals is not there."""
     lacking = [name for name in packages if importlib.util.find_spec(name) is None]
     if lacking:
-        extras = ",".join(EXTRAS[name] for name in lacking)
-        raise UserError(f"needs {' and '.join(lacking)}: pip install 'vedute[{extras}]'{otherwise}")
+        raise UserError(f"needs {' and '.join(lacking)}: pip install {' '.join(lacking)}{otherwise}")
 
 
 def without_mofa() -> None:
     """Say that MOFA is left out, where its package is not there."""
     if importlib.util.find_spec("mofapy2") is None:
-        click.echo("without MOFA, which needs mofapy2: pip install 'vedute[peers]'", err=True)
+        click.echo("without MOFA, which needs mofapy2: pip install mofapy2", err=True)
 
 
 def shared_options(function: F) -> F:

@@ -38,7 +38,7 @@ def missing(repeats: int, out: Path, jobs: int, data: Path | None, study: Path |
     It is predicted by us, by regression and by MOFA.
 
     Writes NAME.md, NAME.csv, NAME.png and NAME.svg; NAME is "missing", "missing-cnp" with --data or "missing-study"
-    with --study. Without the extra "peers" it leaves out MOFA.
+    with --study. Without mofapy2 it leaves out MOFA.
     """
     from vedute_reproduction.missing import run
     from vedute_reproduction.results.missing import write

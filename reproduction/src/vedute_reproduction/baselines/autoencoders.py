@@ -107,7 +107,7 @@ def _trainer() -> ModuleType:
     try:
         return import_module("vedute_reproduction.baselines.stacked")
     except ModuleNotFoundError as error:
-        raise UserError(f"auto-encoders need {error.name}: pip install 'vedute[baselines]'") from None
+        raise UserError(f"auto-encoders need {error.name}: pip install torch") from None
 
 
 def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:

@@ -114,7 +114,7 @@ def trained(layout: Layout, rows: Array, q: int, seed: int) -> Any:
     try:
         from mofapy2.run.entry_point import entry_point
     except ModuleNotFoundError as error:
-        raise UserError(f"MOFA needs {error.name}: pip install 'vedute[peers]'") from None
+        raise UserError(f"MOFA needs {error.name}: pip install mofapy2") from None
     with redirect_stdout(io.StringIO()), np.errstate(divide="ignore", invalid="ignore"):  # 0 log 0 in its bound
         entry = entry_point()
         entry.set_data_options(scale_views=False, scale_groups=False, center_groups=False)
