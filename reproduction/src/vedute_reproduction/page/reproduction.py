@@ -37,8 +37,9 @@ Variability Across Federated Datasets of Heterogeneous Multi-View Observations*.
 
     vedute paper all --data FOLDER --out DIR
 
-FOLDER has the open data sets cnp and heart4; the extras `baselines` and `peers` are needed. It takes about two hours
-on two cores, and goes on where it was interrupted. `vedute paper --help` lists the experiments one by one."""
+FOLDER has the open data sets cnp and heart4. The command is a package of its own: `pip install ./reproduction` in the
+source of vedute, which brings torch and mofapy2. It takes about two hours on two cores, and goes on where it was
+interrupted. `vedute paper --help` lists the experiments one by one."""
 
 READ = f"## How to read the tables\n\n{READING}\n\n`collapse` looks at all presets after {ROUNDS} rounds."
 
