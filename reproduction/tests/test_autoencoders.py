@@ -13,11 +13,11 @@ from torch.distributions import Normal, kl_divergence
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.scenarios import split
-from vedute_reproduction.baselines import MOFA, PCA, Autoencoder
-from vedute_reproduction.baselines.autoencoders import Encoded, fit_together
-from vedute_reproduction.baselines.shapes import Job, Schedule, Shape
+from vedute_reproduction.arms import mean_absolute_error
+from vedute_reproduction.baselines.autoencoders import Autoencoder, Encoded, Job, Schedule, Shape, fit_together
+from vedute_reproduction.baselines.linear import PCA
+from vedute_reproduction.baselines.mofa import MOFA
 from vedute_reproduction.baselines.stacked import _Batch, _batches, _local, _loss, _padded, _shares, train
-from vedute_reproduction.metrics import mean_absolute_error
 
 Centers = dict[str, dict[str, np.ndarray]]
 QUICK = Schedule(rounds=50, epochs=10, rate=0.005)  # fewer and longer steps than the tables have

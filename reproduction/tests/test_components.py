@@ -11,8 +11,7 @@ import pytest
 from vedute.cli.app import run as run_command
 from vedute.data.synthetic import make_sd
 from vedute_reproduction.folds import Dataset, three_folds
-from vedute_reproduction.selection import Trial
-from vedute_reproduction.tables.selection import markdown, summary
+from vedute_reproduction.selection import Trial, markdown, summary
 
 
 def test_the_step_has_the_sum_of_both_variances_under_its_root() -> None:

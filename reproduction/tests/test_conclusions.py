@@ -11,9 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from vedute_reproduction.experiments import (
+from vedute_reproduction import collapse
+from vedute_reproduction import privacy as privacy_tables
+from vedute_reproduction.comparison import paper_table
+from vedute_reproduction.contenders import (
     COMPLETE,
-    CORRECTED,
     DEFAULT,
     LONGER,
     MCVAE,
@@ -27,14 +29,12 @@ from vedute_reproduction.experiments import (
     UNTUNED,
     VAE,
     YARDSTICK,
-)  # fmt: skip
+)
+from vedute_reproduction.corrections import CORRECTED
 from vedute_reproduction.missing import CHOSEN, CHOSEN_HOLDERS, GLOBAL, HOLDERS, OURS
+from vedute_reproduction.missing import summary as hidden_views
 from vedute_reproduction.page.parts import against, at_most, at_sites, means, ratios
 from vedute_reproduction.page.rivals import _ahead, _deeper, startings
-from vedute_reproduction.tables import collapse
-from vedute_reproduction.tables import privacy as privacy_tables
-from vedute_reproduction.tables.comparison import paper_table
-from vedute_reproduction.tables.missing import summary as hidden_views
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +11,25 @@ import pytest
 
 from vedute.cli.app import run as run_command
 from vedute.data.synthetic import make_sd
-from vedute_reproduction import collapse, experiments
-from vedute_reproduction.baselines.shapes import Schedule
-from vedute_reproduction.experiments import (
-    CORRECTED,
-    CUT,
-    DEFAULT,
-    LAMBDAS,
-    LONGER,
-    MCVAE,
-    OWN,
-    PAPER,
-    SCHEDULE,
-    TWO_LAYERS,
-    UNTUNED,
-    VAE,
-    SyntheticStudy,
-)  # fmt: skip
+from vedute_reproduction import adni, collapse, contenders
+from vedute_reproduction.baselines.autoencoders import Schedule
+from vedute_reproduction.collapse import summary
+from vedute_reproduction.contenders import CUT, DEFAULT, LONGER, MCVAE, OWN, PAPER, SCHEDULE, TWO_LAYERS, UNTUNED, VAE
+from vedute_reproduction.corrections import CORRECTED
+from vedute_reproduction.corrections import experiment as corrections
+from vedute_reproduction.fedprox import LAMBDAS
+from vedute_reproduction.fedprox import experiment as fedprox
 from vedute_reproduction.folds import Dataset, deal, three_folds
 from vedute_reproduction.methods import FedMvPPCA, OwnParameters
-from vedute_reproduction.privacy_runs import _mean_alone
-from vedute_reproduction.tables.collapse import summary
+from vedute_reproduction.privacy import _mean_alone
+from vedute_reproduction.sd import experiment as sd
+from vedute_reproduction.studies import SYNTHETIC
 
 
 def test_auto_encoders_are_trained_as_the_paper_says() -> None:
     assert (SCHEDULE.rounds, SCHEDULE.epochs, SCHEDULE.rate) == (100, 15, 1e-3)
     assert Schedule() == SCHEDULE
-    arms = {(arm.name, arm.scaling): arm.method for arm in experiments.neural(5, "G")}
+    arms = {(arm.name, arm.scaling): arm.method for arm in contenders.neural(5, "G")}
     for name, encoders in ((VAE, "joint"), (MCVAE, "one for each view")):
         tuned, untuned = arms[name, "per center"], arms[name + UNTUNED, "per center"]
         assert (tuned.encoders, tuned.noise_from, tuned.proximal, tuned.hidden) == (encoders, None, 0.0, 0)
@@ -44,8 +37,8 @@ def test_auto_encoders_are_trained_as_the_paper_says() -> None:
         assert untuned.schedule.steps(400)[0] == 1
         assert arms[name, "shared"] == tuned
     assert len(arms) == 6
-    assert {arm.name for arm in experiments.neural(5, "G/K")} == {MCVAE, MCVAE + UNTUNED}  # a VAE needs every view
-    late = [arm for s in experiments.sd().settings for arm in s.arms if arm.name.endswith(LONGER)]
+    assert {arm.name for arm in contenders.neural(5, "G/K")} == {MCVAE, MCVAE + UNTUNED}  # a VAE needs every view
+    late = [arm for s in sd().settings for arm in s.arms if arm.name.endswith(LONGER)]
     assert {arm.name for arm in late} == {MCVAE + LONGER, VAE + UNTUNED + LONGER, MCVAE + UNTUNED + LONGER}
     assert {arm.method.schedule.rounds for arm in late} == {400}
 
@@ -58,17 +51,17 @@ def test_every_arm_has_the_components_that_were_asked_for() -> None:
     lacking = {name: np.where(np.arange(90)[:, None] == 7, np.nan, rows) for name, rows in views.items()}
     whole, holed = (Dataset(held, groups, np.array(["a", "b"])[np.arange(90) % 2]) for held in (views, lacking))
     for experiment, q in (
-        (experiments.sd(), 5),
-        (experiments.corrections(), 5),
-        (experiments.fedprox("", "", SyntheticStudy(), 4), 4),
-        (experiments.study("", "", whole, 3), 3),
-        (experiments.study("", "", holed, 3), 3),
+        (sd(), 5),
+        (corrections(), 5),
+        (fedprox(replace(SYNTHETIC, n_components=4)), 4),
+        (adni.study("", "", whole, 3), 3),
+        (adni.study("", "", holed, 3), 3),
     ):
         assert {asked(arm.method) for setting in experiment.settings for arm in setting.arms} == {q}
 
 
 def test_fedprox_sweeps_lambda_from_0_to_a_half_and_adds_a_layer() -> None:
-    arms = [arm for setting in experiments.fedprox("", "", SyntheticStudy(), 5).settings for arm in setting.arms]
+    arms = [arm for setting in fedprox(SYNTHETIC).settings for arm in setting.arms]
     assert (LAMBDAS[0], LAMBDAS[1], LAMBDAS[-1]) == (0.0, 0.01, 0.5)
     for arm in arms:
         if "lambda" in arm.name:
@@ -79,11 +72,11 @@ def test_fedprox_sweeps_lambda_from_0_to_a_half_and_adds_a_layer() -> None:
 
 
 def test_ours_runs_as_the_paper_does() -> None:
-    one, three = ({arm.name: arm.method for arm in experiments.ours(5, "IID", n)} for n in (1, 3))
+    one, three = ({arm.name: arm.method for arm in contenders.ours(5, "IID", n)} for n in (1, 3))
     assert one[PAPER] == FedMvPPCA(5, "paper", 1, 800)  # the centralised case
     assert three[PAPER] == FedMvPPCA(5, "paper")
     assert three[PAPER].first_iterations == 30
-    own, typical, _ = experiments.known(5)
+    own, typical, _ = adni.known(5)
     assert (own.name, own.method) == (DEFAULT + OWN, OwnParameters(FedMvPPCA(5)))
     assert typical.method == FedMvPPCA(5)
 
@@ -91,7 +84,7 @@ def test_ours_runs_as_the_paper_does() -> None:
 def test_the_default_preset_goes_on_until_it_has_converged_and_is_cut_off_where_the_page_says_so() -> None:
     views, groups = make_sd(90, 40, sizes=(5, 4, 6), n_components=3, random_state=3)
     data = Dataset(views, groups, np.array(["a", "b"])[np.arange(90) % 2])
-    blocks = experiments.study("", "", data, 2).settings
+    blocks = adni.study("", "", data, 2).settings
     methods = {(s.dealing, arm.name): arm.method for s in blocks for arm in s.arms}
     centers = deal(data, *three_folds(data, 0)[0], "sites", 0, 0).centers
     ends = {}
@@ -103,7 +96,7 @@ def test_the_default_preset_goes_on_until_it_has_converged_and_is_cut_off_where_
 
 
 def test_corrections_are_applied_one_after_the_other() -> None:
-    arms = {arm.name: arm.method for arm in experiments.corrections().settings[0].arms}
+    arms = {arm.name: arm.method for arm in corrections().settings[0].arms}
     assert [arms[name].corrections for name in CORRECTED] == list(CORRECTED.values())
     views, groups = make_sd(90, 40, sizes=(5, 4, 6), n_components=3, random_state=3)
     train, test = three_folds(Dataset(views, groups), 0)[0]

@@ -12,15 +12,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vedute_reproduction.adni import experiment as adni
 from vedute_reproduction.collapse import Trial as CollapseTrial
 from vedute_reproduction.collapse import compute as draw_of_the_model
-from vedute_reproduction.experiments import DEFAULT, PAPER, UNTUNED, YARDSTICK, SyntheticStudy, corrections, sd
+from vedute_reproduction.contenders import DEFAULT, PAPER, UNTUNED, YARDSTICK
+from vedute_reproduction.corrections import experiment as corrections
+from vedute_reproduction.heart4 import experiment as heart4
 from vedute_reproduction.keeping import Source
 from vedute_reproduction.missing import Task as Hiding
-from vedute_reproduction.privacy_runs import Walk
+from vedute_reproduction.privacy import Walk
 from vedute_reproduction.runner import Experiment, Setting, Task, compute
+from vedute_reproduction.sd import experiment as sd
 from vedute_reproduction.selection import Trial
-from vedute_reproduction.studies import adni, from_folder, heart4
+from vedute_reproduction.studies import SyntheticStudy, from_folder
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 OPEN = Path(__file__).parents[3] / "shared" / "data"

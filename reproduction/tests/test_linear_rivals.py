@@ -11,10 +11,8 @@ from sklearn.decomposition import FactorAnalysis as SkFactors
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute_reproduction import methods
-from vedute_reproduction.baselines import PCA, PPCA, FactorAnalysis, PCAOfSums
-from vedute_reproduction.baselines.linear import summed
-from vedute_reproduction.dissection import CompleteRows, OneNoise, Projected
-from vedute_reproduction.methods import FedMvPPCA, common_layout, side_by_side
+from vedute_reproduction.baselines.linear import PCA, PPCA, FactorAnalysis, PCAOfSums, summed
+from vedute_reproduction.methods import CompleteRows, FedMvPPCA, OneNoise, Projected, common_layout, side_by_side
 
 
 @pytest.fixture(scope="module")

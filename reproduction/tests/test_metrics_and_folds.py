@@ -13,11 +13,19 @@ from vedute.core.predict import Emission
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute_reproduction.arms import Arm, Score, _seen, scaled, scores_of_folds
-from vedute_reproduction.baselines import PCA, PPCA
+from vedute_reproduction.arms import (
+    Arm,
+    Score,
+    _seen,
+    latent_accuracy,
+    mean_absolute_error,
+    mean_error,
+    scaled,
+    scores_of_folds,
+)
+from vedute_reproduction.baselines.linear import PCA, PPCA
 from vedute_reproduction.folds import Dataset, Fold, Parting, deal, three_folds
 from vedute_reproduction.methods import FedMvPPCA, OwnParameters, Projection
-from vedute_reproduction.metrics import latent_accuracy, mean_absolute_error, mean_error
 
 
 @pytest.fixture(scope="module")

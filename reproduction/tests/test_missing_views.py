@@ -13,17 +13,19 @@ from vedute.data.scenarios import split
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
 from vedute_reproduction import missing
-from vedute_reproduction.experiments import FixedStudy
-from vedute_reproduction.figures.missing import BLUES, OTHERS, _colours, figure
 from vedute_reproduction.folds import Dataset
+from vedute_reproduction.keeping import How
 from vedute_reproduction.missing import (
+    BLUES,
     CHOSEN,
     CHOSEN_HOLDERS,
     GLOBAL,
     HOLDERS,
     MEAN,
+    OTHERS,
     OURS,
     Hidden,
+    _colours,
     by_holders,
     by_mofa,
     by_mofa_of_holders,
@@ -31,12 +33,13 @@ from vedute_reproduction.missing import (
     by_pooled_ridge,
     by_ridge,
     chosen,
+    figure,
     hide,
     run,
+    summary,
+    write,
 )
-from vedute_reproduction.results.missing import write
-from vedute_reproduction.studies import Given
-from vedute_reproduction.tables.missing import summary
+from vedute_reproduction.studies import FixedStudy, Given
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -128,7 +131,7 @@ def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(
     small: FixedStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(missing, "FEW", ())  # how a number is chosen is tested above
-    lines = run("missing", small, 2, 1, tmp_path)
+    lines = run(Given(small, "small", 2, "SD"), How(1, tmp_path))
     table = summary(lines).set_index(["view", "method"])
     best = f"{OURS}, q = 2"
     for view in small.data.views:
@@ -146,7 +149,7 @@ def test_everyone_beats_the_mean_on_data_that_views_share_and_intervals_hold(
             assert table.loc[(view, method), "explained"] > 0.8
         # 9 parts of 40 subjects whose cells share loadings: within 6 points of 90 %
         assert table.loc[(view, best), "coverage"] == pytest.approx(0.90, abs=0.06)
-    paths = write("missing", lines, tmp_path, Given(small, "small", 2, "SD"))
+    paths = write(lines, tmp_path, Given(small, "small", 2, "SD"))
     assert [path.suffix for path in paths] == [".md", ".csv", ".png", ".svg"]
     with pytest.raises(UserError, match="repeats=0"):
-        run("missing", small, 2, 0, tmp_path)
+        How(0, tmp_path)

@@ -11,10 +11,11 @@ from scipy.stats import multivariate_normal
 from vedute.core.params import Array
 from vedute.data.synthetic import make_sd
 from vedute.scenarios import split
-from vedute_reproduction.baselines import MOFA, PCA, mofa
-from vedute_reproduction.baselines.mofa import _most_likely
+from vedute_reproduction.arms import mean_absolute_error
+from vedute_reproduction.baselines import mofa
+from vedute_reproduction.baselines.linear import PCA
+from vedute_reproduction.baselines.mofa import MOFA, _most_likely
 from vedute_reproduction.methods import common_layout, side_by_side
-from vedute_reproduction.metrics import mean_absolute_error
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,13 @@ import pandas as pd
 import pytest
 
 from vedute.data.synthetic import make_sd
-from vedute.errors import UserError
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
-from vedute_reproduction.experiments import FixedStudy, SyntheticStudy
 from vedute_reproduction.folds import Dataset, dealt
-from vedute_reproduction.keeping import FOLDS
-from vedute_reproduction.privacy_runs import N_CENTERS, cases, measured, run
+from vedute_reproduction.keeping import FOLDS, How
+from vedute_reproduction.privacy import N_CENTERS, cases, collapse, measured, run, summary, write
 from vedute_reproduction.private import Variant
-from vedute_reproduction.results.privacy import write
-from vedute_reproduction.studies import Given
-from vedute_reproduction.tables.privacy import collapse, summary
-from vedute_reproduction.tables.significance import holm, mark, paired_p, worse
+from vedute_reproduction.significance import holm, mark, paired_p, worse
+from vedute_reproduction.studies import FixedStudy, Given, SyntheticStudy
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -31,10 +27,14 @@ def small() -> FixedStudy:
     return FixedStudy(Dataset(views, groups))
 
 
+def _given(small: FixedStudy) -> Given:
+    return Given(small, "small", 2, "SD")
+
+
 @pytest.fixture(scope="module")
 def outcome(small: FixedStudy, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame, pd.DataFrame]:
     out = tmp_path_factory.mktemp("privacy")
-    return out, *run("privacy", small, 2, 1, out, rounds=6)
+    return out, *run(_given(small), How(1, out), rounds=6)
 
 
 def test_holm_gives_up_at_the_first_that_fails() -> None:
@@ -105,14 +105,14 @@ def test_everything_is_written_and_an_interrupted_run_continues(
     assert len(points) == 3 * (2 + len(cases(2, 3, 6)))
     assert not points.duplicated(["sweep", "policy", "first_round", "epsilon", "clip", "scaling", "fold"]).any()
     assert set(rounds["run"]) == {"none", "raw", "public"}
-    paths = write("privacy", points, rounds, out, Given(small, "small", 2, "SD"))
+    paths = write(points, rounds, out, _given(small))
     assert {path.name for path in paths} >= {"privacy.md", "privacy.csv", "privacy-rounds.csv", "privacy-total.svg"}
     assert all(path.stat().st_size > 1000 for path in paths)
     missing = out / FOLDS / "privacy-r000-f1.json"
     missing.unlink()
     calls = []
-    monkeypatch.setattr("vedute_reproduction.privacy_runs.measured", lambda *a: calls.append(a) or measured(*a))
-    again, _ = run("privacy", small, 2, 1, out, rounds=6)
+    monkeypatch.setattr("vedute_reproduction.privacy.measured", lambda *a: calls.append(a) or measured(*a))
+    again, _ = run(_given(small), How(1, out), rounds=6)
     assert len(calls) == len(cases(2, 3, 6))  # the fold that was gone, and no other
     pd.testing.assert_frame_equal(again, points)
 
@@ -130,11 +130,6 @@ def test_the_summary_compares_with_no_privacy_in_the_same_units(
     eps10 = table[(table["sweep"] == "eps") & (table["epsilon"] == 10.0) & (table["first_round"] == "raw")]
     assert eps10["test_mae_paper"].tolist() == [0.0848]
     assert table["test_mae_paper"].notna().sum() == 2
-
-
-def test_no_repeats_are_refused(small: FixedStudy, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="repeats=0"):
-        run("privacy", small, 2, 0, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["privacy", "privacy-cnp"])

@@ -15,14 +15,14 @@ import pytest
 from toy_folders import four_views, write_folder
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
-from vedute_reproduction.experiments import YARDSTICK, FixedStudy, linear
+from vedute_reproduction.contenders import YARDSTICK, linear
 from vedute_reproduction.folds import Dataset
+from vedute_reproduction.keeping import How
 from vedute_reproduction.missing import OURS
 from vedute_reproduction.missing import Task as Hiding
 from vedute_reproduction.page.reproduction import page
-from vedute_reproduction.results.variability import write
-from vedute_reproduction.studies import CNP, Given, complete_rows, from_folder, from_study, read_folder
-from vedute_reproduction.variability import Imputed, fit, run
+from vedute_reproduction.studies import CNP, FixedStudy, Given, complete_rows, from_folder, from_study, read_folder
+from vedute_reproduction.variability import Imputed, fit, run, write
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 Edit = Callable[[pd.DataFrame], pd.DataFrame]
@@ -202,7 +202,7 @@ def test_a_view_of_one_feature_has_no_figure_of_two(tmp_path: Path) -> None:
             return replace(data, views=dict(data.views) | {"b": data.views["b"][:, :1]})
 
     with pytest.raises(UserError, match="view 'b' has one feature"):
-        run("variability", Source(), 2, 1, tmp_path)
+        run(Given(Source(), "", 2, "SD"), How(1, tmp_path))
 
 
 def test_a_feature_that_does_not_vary_has_no_error_in_its_own_units() -> None:
@@ -218,5 +218,5 @@ def test_names_with_signs_of_formulas_are_drawn_as_they_are(tmp_path: Path) -> N
     data = replace(data, columns={name: [f"${name}_{{{j}" for j in range(4)] for name in data.views})
     scene = fit(data, 2, "default", 0, 0)
     lines = pd.DataFrame([line | {"preset": "default", "repeat": 0, "fold": 0} for line in scene.lines()])
-    paths = write("variability", lines, scene, tmp_path, Given(FixedStudy(data), "costs $5, or 5$", 2, "SD"))
+    paths = write(lines, scene, tmp_path, Given(FixedStudy(data), "costs $5, or 5$", 2, "SD"))
     assert all(path.stat().st_size > 0 for path in paths)

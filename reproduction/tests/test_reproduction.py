@@ -16,13 +16,14 @@ import pytest
 from vedute.cli.app import run as run_command
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute_reproduction import studies
-from vedute_reproduction.experiments import DEFAULT, PAPER, YARDSTICK
+from vedute_reproduction import heart4, studies
+from vedute_reproduction.adni import experiment as adni
+from vedute_reproduction.command import command
+from vedute_reproduction.comparison import gaps, summary
+from vedute_reproduction.contenders import DEFAULT, PAPER, YARDSTICK
 from vedute_reproduction.page.parts import at_most, at_sites, means, ratios
 from vedute_reproduction.page.reproduction import page
-from vedute_reproduction.paper import command
-from vedute_reproduction.studies import adni, from_study
-from vedute_reproduction.tables.comparison import gaps, summary
+from vedute_reproduction.studies import from_study
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS, PAGE = DOCS / "reproduction", DOCS / "reproduction.md"
@@ -112,8 +113,9 @@ def test_one_command_runs_everything_that_the_page_needs(tmp_path: Path, monkeyp
         if name not in ("page", "all"):
             monkeypatch.setattr(experiment, "callback", stand_in(name))
     asked: list[Path] = []
-    for reader in ("from_folder", "heart4"):  # which look whether the folders are whole before anything runs
-        monkeypatch.setattr(studies, reader, asked.append)
+    # which look whether the folders are whole before anything runs
+    monkeypatch.setattr(studies, "from_folder", asked.append)
+    monkeypatch.setattr(heart4, "experiment", asked.append)
     out = tmp_path / "out"
     out.mkdir()
     assert run_command(["paper", "all", "--data", str(tmp_path), "--out", str(out)]) == 0

@@ -10,16 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import vedute
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute_reproduction import keeping, runner
+from vedute_reproduction import runner
 from vedute_reproduction.arms import Arm
-from vedute_reproduction.baselines import PCA, PPCA
-from vedute_reproduction.experiments import FixedStudy
+from vedute_reproduction.baselines.linear import PCA, PPCA
 from vedute_reproduction.folds import Dataset
-from vedute_reproduction.keeping import FOLDS, fold_key
-from vedute_reproduction.runner import Experiment, Setting, Task, run
+from vedute_reproduction.keeping import FOLDS, How, fold_key
+from vedute_reproduction.runner import Experiment, Setting, Task, key, run
+from vedute_reproduction.studies import FixedStudy
 
 
 @pytest.fixture
@@ -33,19 +32,19 @@ def experiment() -> Experiment:
 def test_lines_are_tidy_and_the_same_on_every_run_and_number_of_processes(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    lines = run(experiment, 2, tmp_path / "a")
+    lines = run(experiment, How(2, tmp_path / "a"))
     assert len(lines) == 2 * 2 * 3 * 2  # settings, repeats, folds, arms
     assert not lines.duplicated(["scenario", "method", "repeat", "fold"]).any()
-    pd.testing.assert_frame_equal(lines, run(experiment, 2, tmp_path / "b", jobs=2))
+    pd.testing.assert_frame_equal(lines, run(experiment, How(2, tmp_path / "b", 2)))
 
 
 def test_a_kept_fold_is_not_computed_again(experiment: Experiment, tmp_path: Path) -> None:
-    run(experiment, 1, tmp_path)
+    run(experiment, How(1, tmp_path))
     path = tmp_path / FOLDS / "small-G-3-ours-r000-f1.json"
     kept = json.loads(path.read_text())
     kept["lines"][0]["test_mae"] = 123.0
     path.write_text(json.dumps(kept))
-    again = run(experiment, 1, tmp_path)
+    again = run(experiment, How(1, tmp_path))
     assert (again["test_mae"] == 123.0).sum() == 1
 
 
@@ -66,19 +65,6 @@ def test_whatever_a_fold_depends_on_changes_its_key() -> None:
     assert fold_key("task", Dataset(dict(views), groups.copy(), sites.copy())) == keys[0]
 
 
-def test_one_letter_of_the_code_changes_every_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("", "inner"):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        (tmp_path / folder / "module.py").write_text("a = 1\n")
-    monkeypatch.setattr(vedute, "__file__", str(tmp_path / "__init__.py"))
-    before = keeping._code.__wrapped__()
-    assert keeping._code.__wrapped__() == before
-    (tmp_path / "inner" / "module.py").write_text("a = 2\n")
-    after = keeping._code.__wrapped__()
-    monkeypatch.setattr(keeping, "version", lambda name: "0")
-    assert len({before, after, keeping._code.__wrapped__()}) == 3
-
-
 def test_a_stacked_setting_computes_only_the_folds_that_lack(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,11 +72,11 @@ def test_a_stacked_setting_computes_only_the_folds_that_lack(
     whole = runner.scores_of_folds
     monkeypatch.setattr(runner, "scores_of_folds", lambda arms, folds: asked.append(len(folds)) or whole(arms, folds))
     stacked = replace(experiment, settings=(replace(experiment.settings[0], stacked=True, part="stack"),))
-    lines = run(stacked, 2, tmp_path)
+    lines = run(stacked, How(2, tmp_path))
     (tmp_path / FOLDS / "small-IID-3-stack-r001-f2.json").unlink()
-    pd.testing.assert_frame_equal(run(stacked, 2, tmp_path), lines)
+    pd.testing.assert_frame_equal(run(stacked, How(2, tmp_path)), lines)
     assert asked == [6, 1]  # all folds at once, then the one
-    one_by_one = run(replace(experiment, settings=experiment.settings[:1]), 2, tmp_path)
+    one_by_one = run(replace(experiment, settings=experiment.settings[:1]), How(2, tmp_path))
     pd.testing.assert_frame_equal(lines, one_by_one)
 
 
@@ -100,7 +86,7 @@ def test_stacks_are_of_five_repetitions(
     asked = []
     whole = runner.scores_of_folds
     monkeypatch.setattr(runner, "scores_of_folds", lambda arms, folds: asked.append(len(folds)) or whole(arms, folds))
-    run(replace(experiment, settings=(replace(experiment.settings[0], stacked=True),)), 7, tmp_path)
+    run(replace(experiment, settings=(replace(experiment.settings[0], stacked=True),)), How(7, tmp_path))
     assert asked == [15, 6]
 
 
@@ -109,41 +95,22 @@ def test_what_is_trained_on_another_device_has_another_key(
 ) -> None:
     data = experiment.source.draw(0)
     tasks = [Task("small", replace(experiment.settings[0], stacked=stacked), 0, 0) for stacked in (True, False)]
-    here = [task.key(data) for task in tasks]
+    here = [key(task, data) for task in tasks]
     monkeypatch.setattr(runner, "device", lambda: "another")
-    there = [task.key(data) for task in tasks]
+    there = [key(task, data) for task in tasks]
     assert here[0] != there[0]
     assert here[1] == there[1]
 
 
-def test_code_that_only_shows_changes_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "vedute"
-    monkeypatch.setattr(keeping.vedute, "__file__", str(package / "__init__.py"))
-    found = []
-    for file in (
-        "core/center.py",
-        "evaluation/figures/canvas.py",
-        "evaluation/tables/cells.py",
-        "cli/app.py",
-        "tables.py",
-    ):
-        (package / file).parent.mkdir(parents=True, exist_ok=True)
-        (package / file).write_text(f"# {file}")
-        found.append(keeping._code.__wrapped__())
-    assert found[0] == found[1] == found[2] == found[3] != found[4]
-    (package / "core/center.py").write_text("# another")
-    assert keeping._code.__wrapped__() != found[4]
-
-
 def test_a_damaged_fold_and_one_of_other_arms_or_rows_is_computed_again(experiment: Experiment, tmp_path: Path) -> None:
-    first = run(experiment, 1, tmp_path)
+    first = run(experiment, How(1, tmp_path))
     (tmp_path / FOLDS / "small-IID-3-ours-r000-f0.json").write_text('{"key": ')
-    pd.testing.assert_frame_equal(run(experiment, 1, tmp_path), first)
+    pd.testing.assert_frame_equal(run(experiment, How(1, tmp_path)), first)
     fewer = replace(experiment, settings=(Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
-    assert (run(fewer, 1, tmp_path)["test_mae"] > first.loc[first["method"] == "PCA", "test_mae"].max()).all()
+    assert (run(fewer, How(1, tmp_path))["test_mae"] > first.loc[first["method"] == "PCA", "test_mae"].max()).all()
     data = experiment.source.draw(0)
     other = Dataset({name: rows + np.arange(len(rows))[:, None] for name, rows in data.views.items()}, data.groups)
-    changed = run(replace(experiment, source=FixedStudy(other)), 1, tmp_path)
+    changed = run(replace(experiment, source=FixedStudy(other)), How(1, tmp_path))
     assert not np.isclose(changed["test_mae"], first["test_mae"]).any()
 
 
@@ -151,10 +118,10 @@ def test_what_cannot_be_told_stays_so_when_read_again(tmp_path: Path) -> None:
     views, _ = make_sd(30, 10, sizes=(4, 3, 3), n_components=1, random_state=0)
     same = Dataset(views, np.zeros(30))
     experiment = Experiment("one", "one", FixedStudy(same), (Setting("IID", 3, (Arm("PCA", PCA(1)),)),))
-    assert run(experiment, 1, tmp_path)["accuracy"].isna().all()
-    assert run(experiment, 1, tmp_path)["accuracy"].isna().all()
+    assert run(experiment, How(1, tmp_path))["accuracy"].isna().all()
+    assert run(experiment, How(1, tmp_path))["accuracy"].isna().all()
 
 
 def test_no_repeats_are_refused(experiment: Experiment, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="repeats=0"):
-        run(experiment, 0, tmp_path)
+        run(experiment, How(0, tmp_path))

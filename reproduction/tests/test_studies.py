@@ -14,12 +14,14 @@ from toy_study import write_study
 from vedute.cli.app import run as run_command
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute_reproduction import experiments, missing
+from vedute_reproduction import adni as real
+from vedute_reproduction import contenders, fedprox, missing
+from vedute_reproduction.adni import experiment as adni
 from vedute_reproduction.baselines import mofa
-from vedute_reproduction.baselines.shapes import Schedule
-from vedute_reproduction.paper import command
-from vedute_reproduction.paper_options import rows_given
-from vedute_reproduction.studies import CNP, adni, complete_rows, from_folder, from_study, heart4, read_folder
+from vedute_reproduction.baselines.autoencoders import Schedule
+from vedute_reproduction.command import command, rows_given
+from vedute_reproduction.heart4 import experiment as heart4
+from vedute_reproduction.studies import CNP, complete_rows, from_folder, from_study, read_folder
 from vedute_reproduction.studies import read_study as read
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -43,7 +45,7 @@ def test_the_stand_in_says_that_it_is_not_adni(tmp_path: Path) -> None:
     assert experiment.remarks[0].startswith("This is not ADNI")
     assert "Of 90 subjects the 88" in experiment.remarks[1]
     dealt = [(s.dealing, s.centers) for s in experiment.settings if s.part == "ours"]
-    assert dealt == [*experiments.SCENARIOS, experiments.SITES, experiments.KNOWN]
+    assert dealt == [*contenders.SCENARIOS, real.SITES, real.KNOWN]
 
 
 def test_heart4_deals_by_group_and_hospital_without_methods_that_need_complete_centers(tmp_path: Path) -> None:
@@ -80,8 +82,8 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_adni_command_runs_on_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(experiments, "SCENARIOS", (("IID", 1),))
-    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
+    monkeypatch.setattr(real, "SCENARIOS", (("IID", 1),))
+    monkeypatch.setattr(contenders, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
     monkeypatch.setattr(mofa, "ITERATIONS", 10)
     folder = write_folder(tmp_path / "cnp", CNP.views)
     words = ["paper", "adni", "--data", str(folder), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
@@ -97,7 +99,7 @@ def test_adni_command_runs_on_a_folder(
         ("known sites", 2),
     }
     error = lines[lines["scaling"] == "shared"].groupby("method")["test_mae"].mean()
-    assert error[experiments.DEFAULT] < 1.1 * error[experiments.YARDSTICK]
+    assert error[contenders.DEFAULT] < 1.1 * error[contenders.YARDSTICK]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +114,9 @@ def test_adni_command_runs_on_a_folder(
 def test_other_experiments_take_a_study_file_and_say_what_it_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: list[str]
 ) -> None:
-    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
+    monkeypatch.setattr(contenders, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
     monkeypatch.setattr(mofa, "ITERATIONS", 10)
-    monkeypatch.setattr(experiments, "SWEPT_CENTERS", (3,))
+    monkeypatch.setattr(fedprox, "SWEPT_CENTERS", (3,))
     monkeypatch.setattr(missing, "FEW", ())
     study = four_views(tmp_path / "toy")
     words = ["paper", name, "--study", str(study), "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]

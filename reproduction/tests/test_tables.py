@@ -10,11 +10,10 @@ import pytest
 
 from vedute.cli.app import run as run_command
 from vedute.errors import UserError
-from vedute_reproduction import experiments
-from vedute_reproduction.baselines.shapes import Schedule
-from vedute_reproduction.experiments import PAPER
-from vedute_reproduction.figures.comparison import AS_ONE, figure, styles
-from vedute_reproduction.tables.comparison import gaps, markdown, paper_table, summary
+from vedute_reproduction import contenders, fedprox, sd
+from vedute_reproduction.baselines.autoencoders import Schedule
+from vedute_reproduction.comparison import AS_ONE, figure, gaps, markdown, paper_table, styles, summary
+from vedute_reproduction.contenders import PAPER
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -23,7 +22,7 @@ def test_the_papers_tables_are_whole_and_as_printed() -> None:
     sd, adni = paper_table("SD_2"), paper_table("ADNI_2")
     for table in (sd, adni):
         ours = table[table["method"] == "Fed-mv-PPCA"]
-        assert list(zip(ours["scenario"], ours["centers"], strict=True)) == list(experiments.SCENARIOS)
+        assert list(zip(ours["scenario"], ours["centers"], strict=True)) == list(contenders.SCENARIOS)
         assert table["method"].value_counts().to_dict() == {
             "Fed-mv-PPCA": 9, "DP-Fed-mv-PPCA": 8, "VAE": 5, "mc-VAE": 5,
         }  # fmt: skip
@@ -63,7 +62,7 @@ def test_summary_sets_the_paper_beside_our_paper_preset_alone() -> None:
 
 def test_a_figure_compares_methods_and_leaves_variations_of_them_to_the_tables() -> None:
     plain = summary(_lines())
-    aside = plain.assign(method=PAPER + experiments.CUT)
+    aside = plain.assign(method=PAPER + contenders.CUT)
     other = plain.assign(method="another method")
     drawn = figure(plain, "x")["png"]
     assert figure(pd.concat([plain, aside]), "x")["png"] == drawn
@@ -72,14 +71,14 @@ def test_a_figure_compares_methods_and_leaves_variations_of_them_to_the_tables()
 
 def test_variations_of_a_method_share_its_colour_and_no_two_labels_look_the_same() -> None:
     named = pd.read_csv(RESULTS / "adni-cnp.csv")["method"]
-    labels = [name for name in named.drop_duplicates() if not any(aside in name for aside in experiments.ASIDE)]
-    looks = styles([*labels, experiments.PAPER + AS_ONE])
+    labels = [name for name in named.drop_duplicates() if not any(aside in name for aside in contenders.ASIDE)]
+    looks = styles([*labels, contenders.PAPER + AS_ONE])
     assert len(set(looks.values())) == len(looks) == len(labels) + 1
     for name, variation in (
-        (experiments.PAPER, AS_ONE), (experiments.DEFAULT, experiments.OWN), (experiments.VAE, experiments.UNTUNED),
+        (contenders.PAPER, AS_ONE), (contenders.DEFAULT, contenders.OWN), (contenders.VAE, contenders.UNTUNED),
     ):  # fmt: skip
         assert looks[name][0] == looks[name + variation][0]
-    families = {name.removesuffix(experiments.OWN).removesuffix(experiments.UNTUNED) for name in labels}
+    families = {name.removesuffix(contenders.OWN).removesuffix(contenders.UNTUNED) for name in labels}
     assert len({colour for colour, _ in looks.values()}) == len(families)
 
 
@@ -106,8 +105,8 @@ def test_sd_command_writes_table_and_figures_and_keeps_to_the_yardstick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """G/K is where the paper's algorithm fails and ours has to stay within 3 % of PCA that saw everything."""
-    monkeypatch.setattr(experiments, "SCENARIOS", (("G/K", 3),))
-    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
+    monkeypatch.setattr(sd, "SCENARIOS", (("G/K", 3),))
+    monkeypatch.setattr(contenders, "SCHEDULE", Schedule(1, 1))  # of auto-encoders
     assert run_command(["paper", "sd", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
     written = [Path(line).name for line in capsys.readouterr().out.splitlines()]
     assert written == ["sd.md", "sd.csv", "sd-data.csv", "sd.png", "sd.svg"]
@@ -116,17 +115,17 @@ def test_sd_command_writes_table_and_figures_and_keeps_to_the_yardstick(
     assert "| G/K | 3 | Fed-mv-PPCA, paper preset | per center |" in (tmp_path / "sd.md").read_text()
     lines = pd.read_csv(tmp_path / "sd.csv")
     error = lines.groupby(["method", "scaling"])["test_mae"].mean()
-    assert error[experiments.DEFAULT, "shared"] < 1.03 * error[experiments.YARDSTICK, "shared"]
-    assert error[experiments.PAPER, "shared"] > 1.5 * error[experiments.YARDSTICK, "shared"]
+    assert error[contenders.DEFAULT, "shared"] < 1.03 * error[contenders.YARDSTICK, "shared"]
+    assert error[contenders.PAPER, "shared"] > 1.5 * error[contenders.YARDSTICK, "shared"]
 
 
 def test_fedprox_command_runs_each_lambda_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "SCHEDULE", Schedule(1, 1))
-    monkeypatch.setattr(experiments, "LAMBDAS", (0.0, 0.5))
-    monkeypatch.setattr(experiments, "SWEPT_CENTERS", (3,))
+    monkeypatch.setattr(contenders, "SCHEDULE", Schedule(1, 1))
+    monkeypatch.setattr(fedprox, "LAMBDAS", (0.0, 0.5))
+    monkeypatch.setattr(fedprox, "SWEPT_CENTERS", (3,))
     assert run_command(["paper", "fedprox", "--repeats", "1", "--out", str(tmp_path), "--jobs", "1"]) == 0
     lines = pd.read_csv(tmp_path / "fedprox.csv")
-    assert set(lines["method"]) >= {"VAE, lambda 0", "mc-VAE, lambda 0.5", "VAE, two layers", experiments.DEFAULT}
+    assert set(lines["method"]) >= {"VAE, lambda 0", "mc-VAE, lambda 0.5", "VAE, two layers", contenders.DEFAULT}
     text = (tmp_path / "fedprox.md").read_text()
     assert "| MAE train |" in text
     assert "MAE train, paper" not in text  # whose table is of ADNI

@@ -12,12 +12,10 @@ from scipy.stats import kstest, norm
 
 from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute_reproduction.experiments import FixedStudy, SyntheticStudy
 from vedute_reproduction.folds import Dataset
-from vedute_reproduction.results.variability import write
-from vedute_reproduction.studies import Given
-from vedute_reproduction.tables.variability import markdown
-from vedute_reproduction.variability import Imputed, Task, fit, run
+from vedute_reproduction.keeping import How
+from vedute_reproduction.studies import FixedStudy, Given, SyntheticStudy
+from vedute_reproduction.variability import Imputed, Task, fit, markdown, run, write
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -81,14 +79,15 @@ def test_distance_and_coverage_are_what_they_are_called() -> None:
 
 
 def test_tables_and_figures_are_written(small: FixedStudy, tmp_path: Path) -> None:
-    lines = run("variability", small, 2, 1, tmp_path)
+    given = Given(small, "small", 2, "SD")
+    lines = run(given, How(1, tmp_path))
     assert len(lines) == 3 * 2 * 2 * 2  # folds, presets, ways to part the test rows, views
-    paths = write("variability", lines, fit(small.data, 2, "default", 0, 0), tmp_path, Given(small, "small", 2, "SD"))
+    paths = write(lines, fit(small.data, 2, "default", 0, 0), tmp_path, given)
     assert {path.name for path in paths} >= {"variability.png", "variability-view2.svg", "variability-features.csv"}
     assert len(pd.read_csv(tmp_path / "variability-features.csv")) == 2 * (5 + 4)
     assert markdown(lines).count("\n") == 1 + 8
     with pytest.raises(UserError, match="repeats=0"):
-        run("variability", small, 2, 0, tmp_path)
+        How(0, tmp_path)
 
 
 def test_a_fold_run_again_gives_the_lines_of_the_file() -> None:

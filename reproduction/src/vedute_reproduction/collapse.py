@@ -15,15 +15,27 @@ from vedute.core.params import Spreads
 from vedute.core.streams import stream
 from vedute.data.synthetic import make_hierarchical
 from vedute.estimator import FederatedPPCA
-from vedute_reproduction.experiments import CORRECTED, DEFAULT
-from vedute_reproduction.keeping import Line, Told, counted, each, kept_or_computed, keyed
+from vedute_reproduction.canvas import canvas, finished, tidy
+from vedute_reproduction.comparison import styles
+from vedute_reproduction.contenders import DEFAULT
+from vedute_reproduction.corrections import CORRECTED
+from vedute_reproduction.keeping import How, Line, each, kept_or_computed, keyed
 from vedute_reproduction.methods import quietly, unit_ranges
+from vedute_reproduction.writing import csv, named, page, put, rows
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
 COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100
 CASE_MIX = (0.0, 1.0)  # sd of the latent mean of a center's patients
 LOST = 0.01  # of the truth: what is less stands on its floor
 KEPT = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100)  # rounds to look at
+SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
+ABOUT = (
+    f"Draws of the model itself with {' or '.join(map(str, COUNTS))} centers of {SUBJECTS} subjects, in which the "
+    f"standard deviation of W between centers is {SD['W']:g} and that of mu {SD['mu']:g}, without and with patients "
+    f"that differ by center (a latent mean of each, the case mix). What a fit finds after {ROUNDS} rounds over the "
+    "truth: median over draws and views, and in brackets the quartiles over these, which are no interval of "
+    f"confidence. W is lost where less than {LOST:g} of the truth is found."
+)
 
 
 @dataclass(frozen=True)
@@ -63,11 +75,83 @@ def compute(trial: Trial) -> list[Line]:
     return found
 
 
-def run(repeats: int, out: Path, *, jobs: int = 1, on_fold: Told | None = None) -> pd.DataFrame:
+def run(how: How) -> pd.DataFrame:
     """All draws: few and many centers, with the same patients or others."""
-    trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in counted(repeats)]
-    return each(trials, _done, out, jobs=jobs, on_fold=on_fold)
+    trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in range(how.repeats)]
+    return each(trials, _done, how)
 
 
 def _done(folder: Path, trial: Trial) -> list[Line]:
-    return kept_or_computed(folder / trial.file, keyed(trial), lambda: compute(trial))
+    return kept_or_computed(folder / trial.file, keyed(trial, b"", compute), lambda: compute(trial))
+
+
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """After the last round: quartiles over draws and views of found over true, and how often it is lost."""
+    last = lines[lines["round"] == lines["round"].max()]
+    grouped = last.groupby(["centers", "case_mix", "method", "parameter"], sort=False)["ratio"]
+    found = pd.DataFrame({"low": grouped.quantile(0.25), "median": grouped.median(), "high": grouped.quantile(0.75)})
+    return found.assign(lost=grouped.agg(lambda ratio: (ratio < LOST).mean())).reset_index()
+
+
+def lost(lines: pd.DataFrame) -> dict[str, float]:
+    """In what share of draws and views each variant has lost the spread of W after the last round."""
+    ends = lines[(lines["round"] == lines["round"].max()) & (lines["parameter"] == "W")]
+    return {str(name): float((own["ratio"] < LOST).mean()) for name, own in ends.groupby("method", sort=False)}
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """One line for each number of centers, case mix and variant."""
+    head = ["centers", "sd of the case mix", "method", *(f"sd of {name}, found / true" for name in SD), "W lost"]
+    body = []
+    for (n, tau, method), part in table.groupby(["centers", "case_mix", "method"], sort=False):
+        own = part.set_index("parameter")
+        cells = [str(n), f"{tau:g}", str(method)]
+        cells += [f"{own.at[p, 'median']:.3f} ({own.at[p, 'low']:.3f} to {own.at[p, 'high']:.3f})" for p in SD]
+        cells.append(f"{own.at['W', 'lost']:.0%}")
+        body.append(cells)
+    return rows(head, body)
+
+
+def figure(lines: pd.DataFrame, title: str) -> dict[str, bytes]:
+    """PNG and SVG: a row for each parameter, a column for each number of centers and case mix."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    columns = list(dict.fromkeys(zip(lines["centers"], lines["case_mix"], strict=True)))
+    looks = styles(lines["method"])
+    with canvas(5.6) as drawn:
+        panels = drawn.subplots(len(SD), len(columns), squeeze=False, sharex=True, sharey="row")
+        for own, (n, tau) in zip(panels.T, columns, strict=True):
+            own[0].set_title(
+                f"{n} centers,\n" + (f"case mix of sd {tau:g}" if tau else "the same patients"), fontsize=9
+            )
+            for axes, parameter in zip(own, SD, strict=True):
+                part = lines[(lines["centers"] == n) & (lines["case_mix"] == tau) & (lines["parameter"] == parameter)]
+                for method, (colour, _) in looks.items():
+                    middle = part[part["method"] == method].groupby("round")["ratio"].median()
+                    axes.loglog(middle.index, middle, color=colour, marker="o", markersize=3, label=method)
+                axes.axhline(1.0, color="0.3", linestyle=":", linewidth=1.0)
+                if parameter == "W" and part["ratio"].min() < LOST:
+                    axes.axhspan(0.0, LOST, color="#f5e6d3", zorder=0, label="lost: on its floor")
+                tidy(axes)
+            own[-1].set_xlabel("round")
+        medians = (
+            lines[lines["parameter"] == "mu"].groupby(["method", "centers", "case_mix", "round"])["ratio"].median()
+        )
+        panels[0, 0].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+        panels[0, 0].yaxis.set_major_formatter("{x:g}")
+        panels[0, 0].yaxis.set_minor_formatter(NullFormatter())
+        panels[0, 0].set_ylim(0.8 * medians.min(), 1.25 * medians.max())
+        for axes, sign in zip(panels[:, 0], SIGNS.values(), strict=True):
+            axes.set_ylabel(f"{sign}, found / true")
+        return finished(drawn, title, panels[1, 0].get_legend_handles_labels())
+
+
+def write(lines: pd.DataFrame, out: Path) -> list[Path]:
+    """Write all files; their paths, the table first."""
+    repeats = lines["repeat"].nunique()
+    title = f"Spread between centers, median over draws of the model ({repeats} for each setting) and their views"
+    found = {
+        "collapse.md": page(title, [ABOUT], markdown(summary(lines))),
+        "collapse.csv": csv(lines),
+    }
+    return put(found | named({"collapse": figure(lines, title)}), out)

@@ -14,9 +14,9 @@ from vedute.core.params import Array
 from vedute.core.streams import stream
 from vedute.data.scenarios import split
 from vedute.errors import UserError
-from vedute_reproduction.metrics import Labels
 
 Rows = NDArray[np.intp]
+Labels = NDArray[Any]
 # "sites": the centers that the data really come from; "known sites": those of the test rows are known as well
 Dealing = Literal["IID", "G", "K", "G/K", "sites", "known sites"]
 Parting = Literal["one part", "G", "K", "G/K"]  # of the test rows: not at all, or into three parts as centers are dealt

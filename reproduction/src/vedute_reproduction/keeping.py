@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -14,9 +15,9 @@ import pandas as pd
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-import vedute
 from vedute.data.files import read_whole, said_plainly, sha256, write_whole
 from vedute.errors import UserError
+from vedute_reproduction.closure import code_of
 from vedute_reproduction.folds import N_FOLDS, Dataset
 
 T = TypeVar("T")
@@ -24,7 +25,6 @@ Line = dict[str, Any]  # one line of a tidy table
 Told = Callable[[int, int], None]  # is told how many parts are done, and of how many
 COMPUTES = ("numpy", "scipy", "scikit-learn", "pandas", "torch", "mofapy2")
 IMPORTED = {"scikit-learn": "sklearn"}
-SHOW = {"cli", "report", "tables", "figures", "results", "page"}  # folders that only show what others computed
 FOLDS = "folds"  # the folder of finished parts, inside that of the results
 
 
@@ -50,47 +50,40 @@ class Part(Protocol):
         """Its lines, given the study."""
 
 
-def counted(repeats: int) -> range:
-    """The repetitions."""
-    if repeats < 1:
-        raise UserError(f"repeats={repeats}: must be at least 1")
-    return range(repeats)
+@dataclass(frozen=True)
+class How:
+    """How often an experiment is done, where its files go, and on how many processes."""
+
+    repeats: int
+    out: Path
+    jobs: int = 1
+    on_fold: Told | None = None
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise UserError(f"repeats={self.repeats}: must be at least 1")
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Repetition and fold of everything that is done once for each fold."""
+        return [(repeat, fold) for repeat in range(self.repeats) for fold in range(N_FOLDS)]
 
 
-def places(repeats: int) -> list[tuple[int, int]]:
-    """Repetition and fold of everything that is done once for each fold."""
-    return [(repeat, fold) for repeat in counted(repeats) for fold in range(N_FOLDS)]
-
-
-def each_part(
-    parts: Sequence[Part],
-    source: Source,
-    out: Path,
-    *,
-    jobs: int = 1,
-    on_fold: Told | None = None,
-) -> pd.DataFrame:
+def each_part(parts: Sequence[Part], source: Source, how: How) -> pd.DataFrame:
     """The lines of all parts, in their order."""
-    return each(parts, partial(_done, source), out, jobs=jobs, on_fold=on_fold)
+    return each(parts, partial(_done, source), how)
 
 
-def each(
-    tasks: Sequence[T],
-    work: Callable[[Path, T], list[Line]],
-    out: Path,
-    *,
-    jobs: int = 1,
-    on_fold: Told | None = None,
-) -> pd.DataFrame:
+def each(tasks: Sequence[T], work: Callable[[Path, T], list[Line]], how: How) -> pd.DataFrame:
     """The lines of all tasks, in their order; ``work`` is given the folder where finished ones are kept."""
-    with said_plainly(out):
-        (out / FOLDS).mkdir(parents=True, exist_ok=True)
+    with said_plainly(how.out):
+        (how.out / FOLDS).mkdir(parents=True, exist_ok=True)
     lines: list[Line] = []
-    calls = (delayed(work)(out / FOLDS, task) for task in tasks)
-    for i, found in enumerate(Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator")(calls)):
+    calls = (delayed(work)(how.out / FOLDS, task) for task in tasks)
+    for i, found in enumerate(Parallel(n_jobs=min(how.jobs, len(tasks)), return_as="generator")(calls)):
         lines.extend(found)
-        if on_fold is not None:
-            on_fold(i + 1, len(tasks))
+        if how.on_fold is not None:
+            how.on_fold(i + 1, len(tasks))
     return pd.DataFrame(lines)
 
 
@@ -99,30 +92,25 @@ def _done(source: Source, folder: Path, part: Part) -> list[Line]:
     return kept_or_computed(folder / part.file, fold_key(part, data), lambda: part.compute(data))
 
 
-def fold_key(task: object, data: Dataset) -> str:
-    """A checksum of the code, of what is to be done, and of the rows with their groups and sites."""
+def fold_key(task: object, data: Dataset, *computing: object) -> str:
+    """A checksum of what is to be done, of all that computes it, and of the rows with their groups and sites.
+
+    What computes it is the task itself, the methods in it, and functions that are given the task (``computing``).
+    """
     shapes = {name: rows.shape for name, rows in data.views.items()}
     about = repr([shapes, data.groups.tolist(), None if data.sites is None else data.sites.tolist()])
-    return keyed(task, b"".join(rows.tobytes() for rows in data.views.values()) + about.encode())
+    return keyed(task, b"".join(rows.tobytes() for rows in data.views.values()) + about.encode(), *computing)
 
 
-def keyed(task: object, rows: bytes = b"") -> str:
-    """The same for what is to be done and the bytes of its rows, if it has any that the task does not name."""
-    return sha256(f"{_code()} {task!r}".encode() + rows)
+def keyed(task: object, rows: bytes = b"", *computing: object) -> str:
+    """The same for the bytes of its rows, if it has any that the task does not name."""
+    return sha256(f"{_versions()} {task!r}".encode() + code_of(task, *computing) + rows)
 
 
 @cache
-def _code() -> str:
-    """A checksum of all of the package that computes, and the versions of those that it computes with."""
-    packages = (Path(vedute.__file__).parent, Path(__file__).parent)
-    sources = b"".join(
-        path.read_bytes()
-        for package in packages
-        for path in sorted(package.rglob("*.py"))
-        if SHOW.isdisjoint(path.relative_to(package).parts)
-    )
-    versions = {name: version(name) for name in COMPUTES if importlib.util.find_spec(IMPORTED.get(name, name))}
-    return sha256(f"{versions}".encode() + sources)
+def _versions() -> dict[str, str]:
+    """Of the packages that it is computed with."""
+    return {name: version(name) for name in COMPUTES if importlib.util.find_spec(IMPORTED.get(name, name))}
 
 
 def kept_or_computed(path: Path, key: str, work: Callable[[], list[Line]]) -> list[Line]:

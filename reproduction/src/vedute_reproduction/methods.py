@@ -1,11 +1,16 @@
-"""One interface for all methods, and ours behind it. All data are scaled beforehand: no method scales again."""
+"""One interface for all methods, and ours behind it: whole, and with one thing after the other undone.
+
+All data are scaled beforehand: no method scales again. PCA has one noise for all features, learns from complete rows,
+and places a row by projection. Undo all three in ours and PCA is what remains, exactly; each of them alone tells its
+share of the distance.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -168,3 +173,48 @@ def side_by_side(views: Views, layout: Layout) -> Array:
         for name, size in zip(layout.names, layout.sizes, strict=True)
     ]
     return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True)
+class Projected:
+    """The same loadings, but rows projected onto them as PCA does.
+
+    A posterior mean shrinks towards 0 where noise is large. That is the better guess of x and the worse reconstruction.
+    """
+
+    method: Linear
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Fit, and forget what the fit says about noise and the spread of x."""
+        found = self.method.fit(centers, seed).emission
+        return Projection(replace(found, noise=np.ones_like(found.noise), latent=WIDE))
+
+
+@dataclass(frozen=True)
+class OneNoise:
+    """The same model told that all features are one view, so that no view counts for more because it is less noisy."""
+
+    method: Linear
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Fit to all views side by side, and name them again."""
+        layout = common_layout(centers)
+        merged = {name: {"all": side_by_side(views, layout)} for name, views in centers.items()}
+        return Projection(replace(self.method.fit(merged, seed).emission, layout=layout))
+
+
+@dataclass(frozen=True)
+class CompleteRows:
+    """The same model without the rows that lack a cell."""
+
+    method: Linear
+
+    def fit(self, centers: Centers, seed: int) -> Projection:
+        """Fit to what is left of each center."""
+        layout = common_layout(centers)
+        kept = {}
+        for name, views in centers.items():
+            rows = side_by_side(views, layout)
+            rows = rows[~np.isnan(rows).any(axis=1)]
+            kept[name] = {view: rows[:, columns] for view, columns in layout.slices.items()}
+        return self.method.fit(kept, seed)

@@ -7,10 +7,11 @@ coefficients travel, and the predictions are averaged. Ridge on pooled rows and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +21,12 @@ from vedute.core.streams import stream
 from vedute.data.scenarios import split
 from vedute.estimator import FederatedPPCA
 from vedute_reproduction.baselines.mofa import MOFA, installed
+from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.folds import Dataset
-from vedute_reproduction.keeping import Line, Source, Told, each_part, places
+from vedute_reproduction.keeping import How, Line, each_part
 from vedute_reproduction.methods import Views, end_of, quietly
+from vedute_reproduction.studies import Given
+from vedute_reproduction.writing import csv, named, page, put, rows, told
 
 LEVEL = 0.90
 N_CENTERS = 6
@@ -34,6 +38,20 @@ GLOBAL, HOLDERS, BY_HIDING = f"{OURS}, global parameters", f"{OURS}, holders alo
 CHOSEN, CHOSEN_HOLDERS = OURS + BY_HIDING, HOLDERS + BY_HIDING
 MOFAS, MOFA_HOLDERS = "MOFA, pooled rows", "MOFA, pooled rows of holders"
 Predict = Callable[["Hidden", int, int], tuple[Array, Array | None]]  # values and sds, from components and a seed
+BLUES = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80")  # ours with q fixed, the largest last
+OTHERS = (
+    "#cc79a7", "#999999", "#000000", "#882255", "#e69f00", "#d55e00", "#009e73", "#66c2a5", "#999933",
+)  # in the order of the table, which MOFA ends  # fmt: skip
+ABOUT = (
+    "Rows dealt evenly to 6 centers; each view in turn is hidden in each third of them. Explained is the share of the "
+    "squared distance to the mean of the others; ± is one sd over thirds and repetitions. Ridge in each center alone: "
+    "every center that has the view fits its own, penalty chosen there, and the predictions are averaged. 'q chosen by "
+    "hiding': the number of components that best predicts the view in one more center from which it is hidden, of 1, "
+    "2, 3 and that of the tables; the column q has the mean of those chosen. 'Global parameters': the rows are placed "
+    "by these, and by the parameters of their center otherwise. 'Holders alone': the centers that lack the view take "
+    "no part in the fit, and are told what it says; of MOFA the same is called 'rows of holders'. Pooled rows: one "
+    "place sees all rows."
+)
 
 
 @dataclass(frozen=True)
@@ -207,17 +225,85 @@ def _judged(truth: Array, guess: Array, sd: Array | None) -> Line:
     return {"mae": float(gaps.mean()), "explained": explained, "coverage": inside}
 
 
-def run(
-    name: str,
-    source: Source,
-    components: int,
-    repeats: int,
-    out: Path,
-    *,
-    jobs: int = 1,
-    on_fold: Told | None = None,
-) -> pd.DataFrame:
+def run(given: Given, how: How) -> pd.DataFrame:
     """All views, each hidden in each third of the centers."""
-    views = list(source.draw(0).views)
-    tasks = [Task(name, components, view, *place) for place in places(repeats) for view in views]
-    return each_part(tasks, source, out, jobs=jobs, on_fold=on_fold)
+    views, asked = list(given.source.draw(0).views), (given.named("missing"), given.n_components)
+    tasks = [Task(*asked, view, *place) for place in how.places for view in views]
+    return each_part(tasks, given.source, how)
+
+
+def summary(lines: pd.DataFrame) -> pd.DataFrame:
+    """Means and sds over thirds and repetitions; q is a mean where it was chosen."""
+    named = lines.assign(method=[_named(row) for row in lines.to_dict("records")])
+    grouped = named.groupby(["view", "method"], sort=False)
+    metrics = grouped[["mae", "explained", "coverage"]]
+    found = metrics.mean().join(metrics.std(ddof=0).add_suffix("_sd")).join(grouped["q"].mean())
+    return found.reset_index()
+
+
+def _named(row: Mapping[Hashable, Any]) -> str:
+    return f"{row['method']}, q = {row['q']:.0f}" if row["method"] in (OURS, GLOBAL, HOLDERS) else str(row["method"])
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """One line for each hidden view and method."""
+    head = ["hidden view", "method", "q", "MAE (sd of the feature)", "variance explained", "90 % intervals cover"]
+    body = [
+        [
+            str(row["view"]),
+            str(row["method"]),
+            told(row["q"], ".1f"),
+            f"{row['mae']:.3f} ± {row['mae_sd']:.3f}",
+            f"{row['explained']:+.1%}",
+            told(row["coverage"], ".1%"),
+        ]
+        for row in table.to_dict("records")
+    ]
+    return rows(head, body)
+
+
+def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
+    """One group of bars for each hidden view: above what is explained, below how often the intervals hold."""
+    views = list(dict.fromkeys(table["view"]))
+    methods = [name for name in dict.fromkeys(table["method"]) if name != MEAN]
+    step = 0.84 / len(methods)
+    with canvas(7.0) as drawn:
+        explained, covered = drawn.subplots(2, 1, sharex=True, height_ratios=(1.5, 1.0))
+        for i, (method, colour) in enumerate(zip(methods, _colours(methods), strict=True)):
+            own = table[table["method"] == method].set_index("view").loc[views]
+            x = [k - 0.42 + step * (i + 0.5) for k in range(len(views))]
+            explained.bar(x, own["explained"], step * 0.92, yerr=own["explained_sd"], color=colour, label=method,
+                          error_kw={"linewidth": 0.8})  # fmt: skip
+            for place, share in zip(x, own["explained"], strict=True):
+                if share < -1.0:  # a bar that is cut off
+                    explained.annotate(f"{share:.0%}", (place + step, -0.98), ha="center", fontsize=7, rotation=90)
+            if own["coverage"].notna().any():
+                covered.errorbar(x, own["coverage"], own["coverage_sd"], color=colour, fmt="o", capsize=2)
+        explained.axhline(0.0, color="0.3", linewidth=1.0)
+        low, high = explained.get_ylim()
+        explained.set_ylim(max(-1.0, low), min(1.0, high))  # whiskers are cut off, lest one method hide all others
+        explained.set_ylabel("share of the variance explained\n(0: the mean of the others)")
+        covered.axhline(LEVEL, color="0.3", linewidth=1.0, linestyle=":")
+        covered.set_ylabel(f"{LEVEL:.0%} intervals cover")
+        covered.set_xticks(range(len(views)), views)
+        covered.set_xlabel("hidden view")
+        for axes in (explained, covered):
+            tidy(axes)
+        return finished(drawn, title, explained.get_legend_handles_labels())
+
+
+def _colours(methods: Sequence[str]) -> list[str]:
+    """A method keeps its colour whichever others are there."""
+    fixed = sum(method.startswith(f"{OURS}, q =") for method in methods)
+    return [*BLUES[len(BLUES) - fixed :], *OTHERS[: len(methods) - fixed]]
+
+
+def write(lines: pd.DataFrame, out: Path, given: Given) -> list[Path]:
+    """Table, tidy lines and figure."""
+    name, table, times = given.named("missing"), summary(lines), f"{lines['repeat'].nunique()} x 3 thirds"
+    title = f"{given.about}: a view hidden in a third of {N_CENTERS} centers, {times}"
+    found = {
+        f"{name}.md": page(f"{name}: {times}", [f"Data: {given.about}.", *given.remarks, ABOUT], markdown(table)),
+        f"{name}.csv": csv(lines),
+    }
+    return put(found | named({name: figure(table, f"{title}\nbars: one sd over both, cut off at ±100%")}), out)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from vedute_reproduction.arms import Arm, scores_of_folds
 from vedute_reproduction.baselines.autoencoders import device
 from vedute_reproduction.folds import N_FOLDS, Dataset, Dealing, dealt, seed_of
-from vedute_reproduction.keeping import Line, Source, Told, each, fold_key, keep, kept, places
+from vedute_reproduction.keeping import How, Line, Source, each, fold_key, keep, kept
 
 STACK = 5  # repetitions that train together: more gain little, and what is interrupted is lost
 
@@ -57,28 +57,16 @@ class Task:
         where = f"{self.experiment}-{dealing}-{self.setting.centers}-{self.setting.part}"
         return f"{where}-r{self.repeat:03d}-f{self.fold}.json"
 
-    def key(self, data: Dataset) -> str:
-        """Changes with all that its result depends on; what trains on another device gives other last digits."""
-        return fold_key((self, device()) if self.setting.stacked else self, data)
 
-
-def run(
-    experiment: Experiment,
-    repeats: int,
-    out: Path,
-    *,
-    jobs: int = 1,
-    on_fold: Told | None = None,
-) -> pd.DataFrame:
+def run(experiment: Experiment, how: How) -> pd.DataFrame:
     """All folds of all settings as a tidy table, one line for each arm and fold."""
-    tasks = list(_tasks(experiment, repeats))
-    return each(tasks, partial(_done, experiment.source), out, jobs=jobs, on_fold=on_fold)
+    return each(list(_tasks(experiment, how)), partial(_done, experiment.source), how)
 
 
-def _tasks(experiment: Experiment, repeats: int) -> Iterator[tuple[Task, ...]]:
+def _tasks(experiment: Experiment, how: How) -> Iterator[tuple[Task, ...]]:
     """Tasks that are computed together: some repetitions of a stacked setting, else one by one."""
     for setting in experiment.settings:
-        own = [Task(experiment.name, setting, *place) for place in places(repeats)]
+        own = [Task(experiment.name, setting, *place) for place in how.places]
         size = STACK * N_FOLDS if setting.stacked else 1
         yield from (tuple(own[i : i + size]) for i in range(0, len(own), size))
 
@@ -86,13 +74,18 @@ def _tasks(experiment: Experiment, repeats: int) -> Iterator[tuple[Task, ...]]:
 def _done(source: Source, folder: Path, tasks: Sequence[Task]) -> list[Line]:
     """The lines of some tasks: as they were kept under the same key, or computed now and kept."""
     data = {task.repeat: source.draw(task.repeat) for task in tasks}
-    files = {task: (folder / task.file, task.key(data[task.repeat])) for task in tasks}
+    files = {task: (folder / task.file, key(task, data[task.repeat])) for task in tasks}
     found = {task: kept(*where) for task, where in files.items()}
     lacking = [task for task, lines in found.items() if lines is None]
     for task, lines in zip(lacking, compute([(data[task.repeat], task) for task in lacking]), strict=True):
         keep(*files[task], lines)
         found[task] = lines
     return [line for lines in found.values() for line in lines or ()]
+
+
+def key(task: Task, data: Dataset) -> str:
+    """Changes with all that a result depends on; what trains on another device gives other last digits."""
+    return fold_key((task, device()) if task.setting.stacked else task, data, compute)
 
 
 def compute(wanted: Sequence[tuple[Dataset, Task]]) -> list[list[Line]]:

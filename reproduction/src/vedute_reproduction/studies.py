@@ -1,4 +1,4 @@
-"""Real studies to evaluate on: any study file, or one of the open data sets as folders of CSV files."""
+"""Where the rows of an experiment come from: the synthetic study, any study file, or an open data set in a folder."""
 
 from __future__ import annotations
 
@@ -10,25 +10,42 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from vedute.core.streams import stream
 from vedute.data.study import Study
+from vedute.data.synthetic import make_sd
 from vedute.errors import UserError
-from vedute_reproduction.experiments import FixedStudy, SyntheticStudy, study
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import Source
-from vedute_reproduction.runner import Experiment
 
 NOT_ADNI = (
     "This is not ADNI: the rows are those of {name}. The paper's values beside them are those of ADNI, for "
     "orientation; agreement is neither expected nor claimed."
 )
 COMPLETE = "Of {all} subjects the {kept} with every cell observed are used; K takes views away again."
-OBSERVED = (
-    "All {all} subjects are used with the cells they have; errors are over observed cells. Rivals that need complete "
-    "rows learn from those; no center alone is fitted, because some have none."
-)
 PAPERS_ADNI = "The paper has 311 (AD 207, NL 104), and 7, 41, 41 and 41 features."
 GROUP_NEEDS, SITE_NEEDS = 18, 6  # subjects: for six centers in three folds; for one center in three folds
 VARYING = 6  # subjects at least who differ from the most frequent value of a column, or folds may not see it vary
+
+
+@dataclass(frozen=True)
+class SyntheticStudy:
+    """SD, drawn anew in each repetition: the paper's own draw is not known, so the mean over draws stands for it."""
+
+    def draw(self, repeat: int) -> Dataset:
+        """One draw."""
+        views, groups = make_sd(random_state=stream(repeat, "sd"))
+        return Dataset(views, groups)
+
+
+@dataclass(frozen=True)
+class FixedStudy:
+    """A study whose rows are given; only the folds differ between repetitions."""
+
+    data: Dataset
+
+    def draw(self, repeat: int) -> Dataset:
+        """The rows."""
+        return self.data
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,6 @@ class OpenData:
 
 
 CNP = OpenData("cnp", ("COGN", "QUEST", "T1W", "REST"), "group2", "site", 6, complete=True)
-HEART4 = OpenData("heart4", ("CLINIC", "EXERCISE"), "group", "site", 6, complete=False)
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,10 @@ class Given:
     scaling: str = "shared-standard"  # to choose the number of components in: that in which noise is equal in a view
     suffix: str = ""  # of the experiment's name
     remarks: tuple[str, ...] = ()
+
+    def named(self, experiment: str) -> str:
+        """What the files of an experiment on these rows are called."""
+        return f"{experiment}{self.suffix}"
 
 
 SYNTHETIC = Given(SyntheticStudy(), "SD", 5, "SD", "shared-view")
@@ -91,7 +111,7 @@ def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str, path: Path
 
 def _check_size(data: Dataset, q: int, path: Path) -> None:
     """Refuse beforehand what would fail after hours: the scenarios deal two groups to six centers, in three folds."""
-    _check_groups(data, path, " with every cell")
+    check_groups(data, path, " with every cell")
     if len(data) < 9 * (q + 1):  # six even centers of two thirds of the rows, each with more rows than components
         raise UserError(
             f"{path}: {len(data)} subjects with every cell are too few for {q} components in six centers; "
@@ -104,10 +124,10 @@ def _check_size(data: Dataset, q: int, path: Path) -> None:
                 f"{path}: center {str(site)!r} has {n} of the subjects with every cell; {SITE_NEEDS} are needed for "
                 "three folds. Merge small centers, or give all subjects the same one"
             )
-    _check_columns(data, path)
+    check_columns(data, path)
 
 
-def _check_groups(data: Dataset, path: Path, which: str = "") -> None:
+def check_groups(data: Dataset, path: Path, which: str = "") -> None:
     """Two groups, each large enough to be dealt."""
     names, counts = np.unique(data.groups, return_counts=True)
     told = ", ".join(f"{name} {n}" for name, n in zip(names, counts, strict=True))
@@ -120,7 +140,7 @@ def _check_groups(data: Dataset, path: Path, which: str = "") -> None:
         raise UserError(f"{path}: a group needs {GROUP_NEEDS} subjects{which}; there are {told}")
 
 
-def _check_columns(data: Dataset, path: Path) -> None:
+def check_columns(data: Dataset, path: Path) -> None:
     """Every column must vary in each fold too: a value that all but a few share may be all that one holds."""
     for view, rows in data.views.items():
         for name, values in zip(data.features(view), rows.T, strict=True):
@@ -140,23 +160,6 @@ def counted(given: Given) -> str:
     views = ", ".join(f"{name} {rows.shape[1]}" for name, rows in data.views.items())
     told = f"{given.about}: {len(data)} subjects ({groups}); features: {views}."
     return told if "not ADNI" in given.about else f"{told} {PAPERS_ADNI}"
-
-
-def adni(given: Given, *, rivals: bool = True) -> Experiment:
-    """The experiment of table ADNI_2."""
-    data = given.source.draw(0)
-    name = f"adni{given.suffix}"
-    q, remarks = given.n_components, given.remarks
-    return study(name, given.about, data, q, rivals=rivals, paper_table="ADNI_2", remarks=remarks)
-
-
-def heart4(folder: Path, *, rivals: bool = True) -> Experiment:
-    """Random centers and the four true hospitals, whose patients and missing cells differ widely."""
-    data = read_folder(folder, HEART4)
-    _check_groups(data, folder)
-    _check_columns(data, folder)
-    remarks = (OBSERVED.format(all=len(data)),)
-    return study(HEART4.name, HEART4.name, data, HEART4.n_components, rivals=rivals, remarks=remarks)
 
 
 def read_folder(folder: Path, about: OpenData) -> Dataset:

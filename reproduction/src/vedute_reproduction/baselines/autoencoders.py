@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -13,11 +11,56 @@ import numpy as np
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.errors import UserError
-from vedute_reproduction.baselines.shapes import Job, Schedule, Shape
 from vedute_reproduction.methods import Centers, Views, common_layout, side_by_side
 
 Encoders = Literal["joint", "one for each view"]
 MIDDLE = 0.5  # of min-max scaled units: inputs about 0 learn faster
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is encoded by itself (a channel), and how: ``hidden`` 0 is one linear layer, else two with tanh between.
+
+    ``noise_from``: the log variance of each view from which Adam learns it; without one, the variance is at its optimum
+    for the errors of the moment.
+    """
+
+    channels: tuple[tuple[int, ...], ...]  # the sizes of the views in each channel
+    n_components: int
+    hidden: int = 0
+    noise_from: float | None = None
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of each channel."""
+        return [sum(sizes) for sizes in self.channels]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast; each round begins with a fresh Adam at every center.
+
+    All centers have as many steps in an epoch as the largest needs for batches of at most ``batch`` rows.
+    """
+
+    rounds: int = 100
+    epochs: int = 15
+    rate: float = 1e-3
+    batch: int = 16
+
+    def steps(self, rows: int) -> tuple[int, int]:
+        """Steps of an epoch and rows in each, where the largest center has so many rows."""
+        steps = -(-rows // self.batch)
+        return steps, -(-rows // steps)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model to train: the rows of each center (NaN throughout in channels that it lacks) and FedProx's lambda."""
+
+    centers: Sequence[Array]
+    proximal: float
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +130,9 @@ class Encoded:
 
 def device() -> str:
     """What they are trained on."""
-    return str(_trainer().DEVICE)
+    from vedute_reproduction.baselines.stacked import DEVICE
+
+    return DEVICE
 
 
 def fit_together(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
@@ -103,13 +148,6 @@ def fit_together(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Enc
     return [found[i] for i in range(len(wanted))]
 
 
-def _trainer() -> ModuleType:
-    try:
-        return import_module("vedute_reproduction.baselines.stacked")
-    except ModuleNotFoundError as error:
-        raise UserError(f"auto-encoders need {error.name}: pip install torch") from None
-
-
 def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
     first, centers, _ = wanted[0]
     layout = common_layout(centers)
@@ -119,7 +157,11 @@ def _stack(wanted: Sequence[tuple[Autoencoder, Centers, int]]) -> list[Encoded]:
         for method, own, seed in wanted
     ]
     _check(layout, shape, jobs)
-    found = _trainer().train(shape, jobs, first.schedule)
+    try:
+        from vedute_reproduction.baselines.stacked import train
+    except ModuleNotFoundError as error:
+        raise UserError(f"auto-encoders need {error.name}: pip install torch") from None
+    found = train(shape, jobs, first.schedule)
     if not all(np.isfinite(weight).all() for weights in found for weight in weights.values()):
         raise UserError(f"an auto-encoder diverged at learning rate {first.schedule.rate:g}; take a smaller one")
     return [Encoded(layout, shape, weights) for weights in found]

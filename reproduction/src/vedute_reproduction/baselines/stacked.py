@@ -17,7 +17,7 @@ import torch
 
 from vedute.core.params import Array
 from vedute.core.streams import stream
-from vedute_reproduction.baselines.shapes import Job, Schedule, Shape
+from vedute_reproduction.baselines.autoencoders import Job, Schedule, Shape
 
 Tensors = dict[tuple[int, str], Any]  # (channel, name) -> (models x centers, inputs or 1, outputs)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -8,11 +8,11 @@ from typing import cast
 import pandas as pd
 
 from vedute_reproduction import collapse
-from vedute_reproduction.collapse import LOST
-from vedute_reproduction.experiments import CORRECTED, DEFAULT, PAPER, SCATTERED, YARDSTICK
+from vedute_reproduction.collapse import LOST, lost, markdown
+from vedute_reproduction.collapse import summary as spreads
+from vedute_reproduction.contenders import DEFAULT, PAPER, SCATTERED, YARDSTICK
+from vedute_reproduction.corrections import CORRECTED
 from vedute_reproduction.page.parts import Results, means, placed, ratios, span, times
-from vedute_reproduction.tables.collapse import lost, markdown
-from vedute_reproduction.tables.collapse import summary as spreads
 
 
 def files() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from vedute_reproduction.missing import (
+    ABOUT,
     BY_HIDING,
     CHOSEN,
     CHOSEN_HOLDERS,
@@ -14,10 +15,10 @@ from vedute_reproduction.missing import (
     MOFA_HOLDERS,
     MOFAS,
     OURS,
+    markdown,
+    summary,
 )
 from vedute_reproduction.page.parts import Results, span
-from vedute_reproduction.results.missing import ABOUT
-from vedute_reproduction.tables.missing import markdown, summary
 
 RIDGE = "ridge, each center alone"
 PEERS = (RIDGE, "ridge, pooled rows", MOFAS)

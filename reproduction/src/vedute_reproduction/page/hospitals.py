@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute_reproduction.experiments import COMPLETE, DEFAULT, ONE_NOISE, OWN, PROJECTED, SUMS, YARDSTICK
+from vedute_reproduction.contenders import COMPLETE, DEFAULT, ONE_NOISE, OWN, PROJECTED, SUMS, YARDSTICK
 from vedute_reproduction.page.parts import (
     Results,
     against,
@@ -18,7 +18,7 @@ from vedute_reproduction.page.parts import (
     value,
 )
 from vedute_reproduction.page.stand_in import gained
-from vedute_reproduction.tables.cells import rows
+from vedute_reproduction.writing import rows
 
 
 def files() -> list[str]:

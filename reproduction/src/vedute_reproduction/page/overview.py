@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute_reproduction.experiments import CORRECTED, DEFAULT, PAPER, SUMS, VAE, YARDSTICK
+from vedute_reproduction import missing, privacy
+from vedute_reproduction.collapse import lost
+from vedute_reproduction.comparison import gaps, printed, summary
+from vedute_reproduction.contenders import DEFAULT, PAPER, SUMS, VAE, YARDSTICK
+from vedute_reproduction.corrections import CORRECTED
 from vedute_reproduction.missing import CHOSEN_HOLDERS, OURS
 from vedute_reproduction.page.hidden import RIDGE
 from vedute_reproduction.page.parts import Results, against, at_most, at_sites, bullets, means, ratios, span
@@ -13,10 +17,7 @@ from vedute_reproduction.page.rivals import startings
 from vedute_reproduction.page.selection import TRUTH, recovered
 from vedute_reproduction.page.synthetic import inside
 from vedute_reproduction.private import MAIN
-from vedute_reproduction.tables import missing, privacy
-from vedute_reproduction.tables.cells import rows
-from vedute_reproduction.tables.collapse import lost
-from vedute_reproduction.tables.comparison import gaps, printed, summary
+from vedute_reproduction.writing import rows
 
 FLOATS = (
     ("tab:scenarios", "Data, scenarios, presets", ""),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from vedute_reproduction.experiments import PAPER
-from vedute_reproduction.tables.cells import rows, told
+from vedute_reproduction.contenders import PAPER
+from vedute_reproduction.writing import rows, told
 
 Results = Mapping[str, pd.DataFrame]  # the lines of the experiments, by the names of their files
 

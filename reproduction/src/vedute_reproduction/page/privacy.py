@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute_reproduction.experiments import DEFAULT, PAPER
+from vedute_reproduction.contenders import DEFAULT, PAPER
 from vedute_reproduction.folds import N_FOLDS
 from vedute_reproduction.methods import LONGEST
 from vedute_reproduction.page.parts import Results, means, span, value
+from vedute_reproduction.privacy import RANGES, READING, after_all, collapse, floored, markdown, summary
 from vedute_reproduction.private import MAIN
-from vedute_reproduction.results.privacy import RANGES, READING
-from vedute_reproduction.tables.privacy import after_all, collapse, floored, markdown, summary
-from vedute_reproduction.tables.significance import TEST
+from vedute_reproduction.significance import TEST
 
 NAMES = {"privacy": ("SD_2", "SD"), "privacy-cnp": ("ADNI_2", "cnp, which is not ADNI")}
 COMPARED = {"privacy": "sd", "privacy-cnp": "adni-cnp"}  # where methods without privacy are compared on the same folds

@@ -10,6 +10,7 @@ import pandas as pd
 from pandas.errors import EmptyDataError
 
 from vedute.errors import UserError
+from vedute_reproduction.comparison import READING, markdown, summary
 from vedute_reproduction.methods import ROUNDS
 from vedute_reproduction.page import (
     corrections,
@@ -26,8 +27,6 @@ from vedute_reproduction.page import (
     variability,
 )
 from vedute_reproduction.page.parts import Results, filled, times
-from vedute_reproduction.results.comparison import READING
-from vedute_reproduction.tables.comparison import markdown, summary
 
 HEAD = """# What of the paper's tables we find again
 

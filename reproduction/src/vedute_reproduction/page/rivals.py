@@ -7,12 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from vedute_reproduction.experiments import (
-    CORRECTED,
+from vedute_reproduction.comparison import printed, summary
+from vedute_reproduction.contenders import (
     DEFAULT,
     ENCODERS,
-    HIDDEN,
-    LAMBDAS,
     LONGER,
     MCVAE,
     PAPER,
@@ -24,10 +22,11 @@ from vedute_reproduction.experiments import (
     UNTUNED,
     VAE,
     YARDSTICK,
-)  # fmt: skip
+)
+from vedute_reproduction.corrections import CORRECTED
+from vedute_reproduction.fedprox import HIDDEN, LAMBDAS
 from vedute_reproduction.page.parts import Results, at_most, listed, means, placed, span, times, value
-from vedute_reproduction.tables.cells import rows
-from vedute_reproduction.tables.comparison import printed, summary
+from vedute_reproduction.writing import rows
 
 DATA = {"sd": ("SD", "SD_2"), "adni-cnp": ("cnp", "ADNI_2")}
 SWEEPS = {"fedprox-cnp": "cnp", "fedprox": "SD"}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from vedute_reproduction.page.parts import Results, at_most, times
-from vedute_reproduction.results.selection import ABOUT
-from vedute_reproduction.tables.selection import markdown, summary
+from vedute_reproduction.selection import ABOUT, markdown, summary
 
 TRUTH = 5  # components of SD
 PAPERS = 6  # up to which the paper looks closely

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vedute_reproduction.comparison import printed
 from vedute_reproduction.page.parts import Results, bullets
-from vedute_reproduction.tables.comparison import printed
 
 
 def files() -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute_reproduction.experiments import CUT, DEFAULT, ONE_NOISE, OWN, PAPER, PROJECTED, SUMS, YARDSTICK
+from vedute_reproduction.comparison import printed, summary
+from vedute_reproduction.contenders import CUT, DEFAULT, ONE_NOISE, OWN, PAPER, PROJECTED, SUMS, YARDSTICK
 from vedute_reproduction.methods import ROUNDS
 from vedute_reproduction.page.parts import (
     Results,
@@ -20,8 +21,7 @@ from vedute_reproduction.page.parts import (
     times,
     value,
 )
-from vedute_reproduction.tables.cells import rows
-from vedute_reproduction.tables.comparison import printed, summary
+from vedute_reproduction.writing import rows
 
 POINTS = 3.0  # of accuracy below PCA that are to be named
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from vedute_reproduction.heart4 import HEART4
 from vedute_reproduction.page.parts import Results
-from vedute_reproduction.studies import CNP, HEART4, SYNTHETIC
-from vedute_reproduction.tables.cells import rows
+from vedute_reproduction.studies import CNP, SYNTHETIC
+from vedute_reproduction.writing import rows
 
 NAMES = {
     "sd": ("SD, synthetic", SYNTHETIC.n_components),

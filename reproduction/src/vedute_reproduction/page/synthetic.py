@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from vedute_reproduction.experiments import DEFAULT, PAPER, PRIVATE, SCATTERED, SUMS, TESTED, YARDSTICK
+from vedute_reproduction.comparison import METRICS, PRINTED, gaps, paper_table, summary
+from vedute_reproduction.contenders import DEFAULT, PAPER, PRIVATE, SCATTERED, SUMS, TESTED, YARDSTICK
 from vedute_reproduction.page.parts import (
     Results,
     against,
@@ -17,8 +18,7 @@ from vedute_reproduction.page.parts import (
     times,
     value,
 )
-from vedute_reproduction.tables.cells import rows
-from vedute_reproduction.tables.comparison import METRICS, PRINTED, gaps, paper_table, summary
+from vedute_reproduction.writing import rows
 
 
 def files() -> list[str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from vedute_reproduction.page.parts import Results, span
-from vedute_reproduction.results.variability import ABOUT
-from vedute_reproduction.tables.variability import markdown
-from vedute_reproduction.variability import PARTED
+from vedute_reproduction.variability import ABOUT, PARTED, markdown
 
 DATA = {"": ("SD", ("view2", "view3")), "-cnp": ("cnp, which is not ADNI", ("QUEST", "T1W"))}
 

@@ -1,4 +1,4 @@
-"""Files of results: how they are named and written, the same for all experiments."""
+"""Tables in Markdown, and the files of results: how they are named and written, the same for all experiments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from vedute.data.files import read_whole, said_plainly, write_whole
 from vedute.errors import UserError
 
 Drawn = dict[str, bytes]  # a figure: what stands in its files, by their endings
+
+
+def rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    listed = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in listed)
+
+
+def told(value: float, form: str) -> str:
+    """A number, or nothing where there is none."""
+    return "" if value != value else format(value, form)
 
 
 def csv(lines: pd.DataFrame) -> bytes:

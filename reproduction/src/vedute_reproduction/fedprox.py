@@ -1,26 +1,56 @@
-"""The figure of the lambda sweep: how auto-encoders fare as FedProx pulls harder, two layers and ours beside them."""
+"""Auto-encoders by FedAvg and FedProx, with one layer or two: the paper's table ADNI_fedprox."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from vedute_reproduction.experiments import DEFAULT, LAMBDAS, MCVAE, PAPER, TWO_LAYERS, VAE
-from vedute_reproduction.figures.canvas import COLOURS, canvas, files, tidy
-from vedute_reproduction.figures.comparison import METRICS, RING, reach
-from vedute_reproduction.tables.comparison import printed
+from vedute_reproduction.arms import Arm, Scaling
+from vedute_reproduction.canvas import COLOURS, canvas, finished, tidy
+from vedute_reproduction.comparison import NAMES, RING, printed, reach
+from vedute_reproduction.contenders import DEFAULT, MCVAE, PAPER, TWO_LAYERS, VAE, tuned
+from vedute_reproduction.methods import FedMvPPCA
+from vedute_reproduction.runner import Experiment, Setting
+from vedute_reproduction.studies import Given
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+HIDDEN = 32  # units of a hidden layer
+
+
+LAMBDAS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+SWEPT: tuple[Scaling, ...] = ("per center", "shared")
+SWEPT_CENTERS = (3, 6)
 LAYERED, MINE = len(LAMBDAS), len(LAMBDAS) + 1  # places on the axis after those of lambda
+
+
+def experiment(given: Given) -> Experiment:
+    """Auto-encoders in scenario G, pulled to the common weights ever harder."""
+    q, blocks = given.n_components, []
+    for n in SWEPT_CENTERS:
+        arms = [Arm(PAPER, FedMvPPCA(q, "paper"), scaling) for scaling in SWEPT]
+        blocks.append(Setting("G", n, (*arms, Arm(DEFAULT, FedMvPPCA(q), "shared"))))
+        for encoder in (VAE, MCVAE):
+            plain = tuned(q, encoder)
+            swept = [
+                Arm(f"{encoder}, lambda {value:g}", replace(plain, proximal=value), scaling)
+                for scaling in SWEPT
+                for value in LAMBDAS
+            ]
+            deep = [Arm(encoder + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SWEPT]
+            blocks.append(Setting("G", n, (*swept, *deep), encoder, stacked=True))
+    beside = "ADNI_fedprox" if given.printed == "ADNI" else None
+    about = f"{given.about}, scenario G"
+    return Experiment(given.named("fedprox"), about, given.source, tuple(blocks), beside, given.remarks)
 
 
 def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
     """PNG and SVG: a column for each auto-encoder, a row for each metric and number of centers."""
     counts = list(dict.fromkeys(table["centers"]))
-    lines = [(n, metric) for n in counts for metric in METRICS]
+    lines = [(n, metric) for n in counts for metric in NAMES]
     with canvas(1.0 + 2.3 * len(lines)) as drawn:
         panels = drawn.subplots(len(lines), 2, squeeze=False, sharex=True, sharey="row")
         for name, own in zip((VAE, MCVAE), panels.T, strict=True):
@@ -29,11 +59,8 @@ def figure(table: pd.DataFrame, title: str) -> dict[str, bytes]:
                 _panel(axes, table[table["centers"] == n], name, metric)
             own[-1].set_xlabel("lambda of FedProx")
         for axes, (n, metric) in zip(panels[:, 0], lines, strict=True):
-            axes.set_ylabel(f"{METRICS[metric]}, {n} centers")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-        drawn.suptitle(title, parse_math=False)
-        return files(drawn)
+            axes.set_ylabel(f"{NAMES[metric]}, {n} centers")
+        return finished(drawn, title, panels[0, 0].get_legend_handles_labels(), 3)
 
 
 def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:

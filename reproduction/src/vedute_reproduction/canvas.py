@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 WIDTH = 9.5  # inches, of which a page shows about a hundred dots each
 DOTS = 110
@@ -40,6 +41,14 @@ def files(drawn: Figure) -> dict[str, bytes]:
         drawn.savefig(buffer, format=kind, dpi=DOTS, metadata=about)
         found[kind] = buffer.getvalue()
     return found
+
+
+def finished(drawn: Figure, title: str, legend: tuple[Any, Any] | None = None, columns: int = 2) -> dict[str, bytes]:
+    """The files of a figure under its title, with the legend (handles and labels) below it."""
+    drawn.suptitle(title, parse_math=False)
+    if legend is not None:
+        drawn.legend(*legend, loc="outside lower center", ncols=columns, frameon=False)
+    return files(drawn)
 
 
 def logarithmic(axes: Axes) -> None:
