@@ -16,6 +16,7 @@ from vedute_reproduction import privacy as privacy_tables
 from vedute_reproduction.comparison import paper_table
 from vedute_reproduction.contenders import (
     COMPLETE,
+    CORRECTED,
     DEFAULT,
     LONGER,
     MCVAE,
@@ -30,11 +31,12 @@ from vedute_reproduction.contenders import (
     VAE,
     YARDSTICK,
 )
-from vedute_reproduction.corrections import CORRECTED
+from vedute_reproduction.encoders import ahead, startings
+from vedute_reproduction.fedprox import deeper
 from vedute_reproduction.missing import CHOSEN, CHOSEN_HOLDERS, GLOBAL, HOLDERS, OURS
 from vedute_reproduction.missing import summary as hidden_views
-from vedute_reproduction.page.parts import against, at_most, at_sites, means, ratios
-from vedute_reproduction.page.rivals import _ahead, _deeper, startings
+from vedute_reproduction.prose import at_most
+from vedute_reproduction.reading import against, at_sites, means, ratios
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -147,7 +149,7 @@ def test_the_start_of_the_noise_decides_the_errors_of_untuned_auto_encoders() ->
 def test_a_second_layer_compares_better_on_train_rows_than_on_others(name: str) -> None:
     for scaling in ("per center", "shared"):
         for encoder in (VAE, MCVAE):
-            trained, tested = (_deeper(lines(name), metric, scaling, encoder) for metric in ("train_mae", "test_mae"))
+            trained, tested = (deeper(lines(name), metric, scaling, encoder) for metric in ("train_mae", "test_mae"))
             assert len(trained) == 2
             assert (trained < tested).all()
 
@@ -250,6 +252,6 @@ def test_bounds_are_rounded_up_and_ties_are_no_lead() -> None:
     errors["test_mae"] = [
         1.0 - (gap[row.scenario] + 0.01 * (-1) ** row.repeat) * (row.method == "theirs") for row in errors.itertuples()
     ]
-    assert _ahead(errors, "shared", "ours", ["theirs"]).to_dict() == {("IID", 3): pytest.approx(1 / 0.898 - 1)}
-    assert _ahead(errors, "shared", "theirs", ["ours"]).empty
-    assert _ahead(errors[errors["repeat"] == 0], "shared", "ours", ["theirs"]).empty  # one repetition cannot tell
+    assert ahead(errors, "shared", "ours", ["theirs"]).to_dict() == {("IID", 3): pytest.approx(1 / 0.898 - 1)}
+    assert ahead(errors, "shared", "theirs", ["ours"]).empty
+    assert ahead(errors[errors["repeat"] == 0], "shared", "ours", ["theirs"]).empty  # one repetition cannot tell

@@ -14,8 +14,19 @@ from vedute.data.synthetic import make_sd
 from vedute_reproduction import adni, collapse, contenders
 from vedute_reproduction.baselines.autoencoders import Schedule
 from vedute_reproduction.collapse import summary
-from vedute_reproduction.contenders import CUT, DEFAULT, LONGER, MCVAE, OWN, PAPER, SCHEDULE, TWO_LAYERS, UNTUNED, VAE
-from vedute_reproduction.corrections import CORRECTED
+from vedute_reproduction.contenders import (
+    CORRECTED,
+    CUT,
+    DEFAULT,
+    LONGER,
+    MCVAE,
+    OWN,
+    PAPER,
+    SCHEDULE,
+    TWO_LAYERS,
+    UNTUNED,
+    VAE,
+)
 from vedute_reproduction.corrections import experiment as corrections
 from vedute_reproduction.fedprox import LAMBDAS
 from vedute_reproduction.fedprox import experiment as fedprox

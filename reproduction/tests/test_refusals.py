@@ -20,7 +20,7 @@ from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import How
 from vedute_reproduction.missing import OURS
 from vedute_reproduction.missing import Task as Hiding
-from vedute_reproduction.page.reproduction import page
+from vedute_reproduction.page import page
 from vedute_reproduction.studies import CNP, FixedStudy, Given, complete_rows, from_folder, from_study, read_folder
 from vedute_reproduction.variability import Imputed, fit, run, write
 

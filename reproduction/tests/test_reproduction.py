@@ -21,8 +21,9 @@ from vedute_reproduction.adni import experiment as adni
 from vedute_reproduction.command import command
 from vedute_reproduction.comparison import gaps, summary
 from vedute_reproduction.contenders import DEFAULT, PAPER, YARDSTICK
-from vedute_reproduction.page.parts import at_most, at_sites, means, ratios
-from vedute_reproduction.page.reproduction import page
+from vedute_reproduction.page import page
+from vedute_reproduction.prose import at_most
+from vedute_reproduction.reading import at_sites, means, ratios
 from vedute_reproduction.studies import from_study
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,8 +6,10 @@ prior draws harder, round after round. Each correction of the default preset is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -17,11 +19,11 @@ from vedute.data.synthetic import make_hierarchical
 from vedute.estimator import FederatedPPCA
 from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.comparison import styles
-from vedute_reproduction.contenders import DEFAULT
-from vedute_reproduction.corrections import CORRECTED
+from vedute_reproduction.contenders import CORRECTED, DEFAULT
 from vedute_reproduction.keeping import How, Line, each, kept_or_computed, keyed
 from vedute_reproduction.methods import quietly, unit_ranges
-from vedute_reproduction.writing import csv, named, page, put, rows
+from vedute_reproduction.prose import about, rows
+from vedute_reproduction.writing import csv, named, page, put
 
 SD = {"mu": 0.3, "W": 0.1}  # the truth: how far means and loadings of centers lie apart
 COUNTS, SUBJECTS, COMPONENTS, ROUNDS = (5, 20), 100, 3, 100
@@ -29,13 +31,6 @@ CASE_MIX = (0.0, 1.0)  # sd of the latent mean of a center's patients
 LOST = 0.01  # of the truth: what is less stands on its floor
 KEPT = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100)  # rounds to look at
 SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
-ABOUT = (
-    f"Draws of the model itself with {' or '.join(map(str, COUNTS))} centers of {SUBJECTS} subjects, in which the "
-    f"standard deviation of W between centers is {SD['W']:g} and that of mu {SD['mu']:g}, without and with patients "
-    f"that differ by center (a latent mean of each, the case mix). What a fit finds after {ROUNDS} rounds over the "
-    "truth: median over draws and views, and in brackets the quartiles over these, which are no interval of "
-    f"confidence. W is lost where less than {LOST:g} of the truth is found."
-)
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,24 @@ def lost(lines: pd.DataFrame) -> dict[str, float]:
     return {str(name): float((own["ratio"] < LOST).mean()) for name, own in ends.groupby("method", sort=False)}
 
 
+def above(lines: pd.DataFrame, method: str) -> float:
+    """Of the spreads of W that are not lost after the last round, the share that ends above twice the truth."""
+    ends = lines[(lines["round"] == lines["round"].max()) & (lines["parameter"] == "W") & (lines["method"] == method)]
+    left = ends[ends["ratio"] >= LOST]
+    return float((left["ratio"] > 2.0).mean())
+
+
+def moving(lines: pd.DataFrame) -> dict[str, Any]:
+    """The median of another preset that moves most between the last two rounds that were looked at."""
+    keys = ["method", "centers", "case_mix", "parameter"]
+    by = lines.groupby([*keys, "round"])["ratio"].median().unstack("round")
+    late, last = by.columns[-2], by.columns[-1]
+    theirs = by.drop(DEFAULT, level="method")
+    found = theirs.assign(change=(theirs[last] / theirs[late]).apply(math.log).abs()).sort_values("change").iloc[-1]
+    names = dict(zip(keys, found.name, strict=True))  # type: ignore[call-overload]
+    return names | {"late": late, "last": last, "before": found[late], "after": found[last]}
+
+
 def markdown(table: pd.DataFrame) -> str:
     """One line for each number of centers, case mix and variant."""
     head = ["centers", "sd of the case mix", "method", *(f"sd of {name}, found / true" for name in SD), "W lost"]
@@ -151,7 +164,7 @@ def write(lines: pd.DataFrame, out: Path) -> list[Path]:
     repeats = lines["repeat"].nunique()
     title = f"Spread between centers, median over draws of the model ({repeats} for each setting) and their views"
     found = {
-        "collapse.md": page(title, [ABOUT], markdown(summary(lines))),
+        "collapse.md": page(title, [about("collapse", COUNTS, SUBJECTS, SD, ROUNDS, LOST)], markdown(summary(lines))),
         "collapse.csv": csv(lines),
     }
     return put(found | named({"collapse": figure(lines, title)}), out)

@@ -302,7 +302,7 @@ def page(results: Path, out: Path) -> None:
     It sets them, with rivals, beside the paper and explains the differences.
     """
     from vedute.data.files import write_whole
-    from vedute_reproduction.page.reproduction import page as text
+    from vedute_reproduction.page import page as text
 
     place = os.path.relpath(results, out.parent).replace(os.sep, "/")
     write_whole(out, text(results, place).encode())

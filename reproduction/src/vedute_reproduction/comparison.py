@@ -16,8 +16,9 @@ from vedute_reproduction.canvas import COLOURS, canvas, finished, logarithmic, t
 from vedute_reproduction.contenders import ASIDE, DEFAULT, MCVAE, OWN, PAPER, PRIVATE, UNTUNED, VAE, YARDSTICK
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.methods import LONGEST, ROUNDS
+from vedute_reproduction.prose import about, rows
 from vedute_reproduction.runner import Experiment
-from vedute_reproduction.writing import Drawn, csv, named, page, put, rows
+from vedute_reproduction.writing import Drawn, csv, named, page, put
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -41,34 +42,6 @@ MARKERS = ("o", "s", "^")  # a method and its variations, which share a colour
 NAMES = {"train_mae": "MAE, train", "test_mae": "MAE, test", "accuracy": "accuracy"}  # on axes
 RING: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "none"}
 RINGS = "the paper's own, in the colour of the method"
-READING = f"""Errors are mean absolute errors of reconstruction by the global parameters, over observed cells, as a
-plain mean over centers (train) or over the parts of the test rows (test). Accuracy is that of a linear discriminant
-analysis fitted on train latent means and scored on test latent means. ± is one standard deviation over folds; each
-repetition of SD, the synthetic data, draws parameters anew as well, while the paper has one draw of them. Other
-machines give other last digits, and auto-encoders train on a GPU where there is one.
-
-Units are min-max scaled, and those of one scaling are not those of another: "per center" scales each center, and each
-part of the test rows, by its own smallest and largest values; "per center, test as one" takes those of all test rows
-for all their parts; "shared" scales all by those of all train rows, so that errors are smaller numbers.
-
-The scenarios are the paper's. IID deals rows at random. G: a third of the centers has both groups, a third only the
-first, a third only the second. K: groups are even, but a third of the centers lacks the second view and a third the
-third. G/K does both. "sites" are the true centers. Test rows are whole in IID and G; in K and G/K they come in three
-parts, dealt as the train rows are, unless a name says how they are parted. With "known sites" test rows are judged by
-the sites that they come from.
-
-The paper preset runs the paper's {ROUNDS} rounds, or as one center its 800 iterations; "DP" is its policy at eps = 10
-for each mechanism, round 1 raw. The default preset ends when a round changes its parameters by less than a part in
-10,000, or after {LONGEST} rounds. Behind its name stands what is undone of it: one noise for all features, rows
-projected onto the loadings, complete rows alone, or an end after {ROUNDS} rounds.
-
-"PCA, pooled" and "factor analysis, pooled" learn from all complete train rows with all views, also in K and G/K, where
-the others have what the centers hold; their units are those of all other methods, and their train errors there are over
-cells that no other method has. "PCA, from sums" is the PCA of the sums that centers can send, as packages for federated
-PCA compute it, with features that nobody has together taken as uncorrelated; "MOFA, pooled" sees in one place what the
-centers hold. "PPCA, each center alone" is measured on the views that the center has, and its accuracy is a mean over
-centers that have both groups: where views or groups are dealt unevenly it cannot be compared with the others.
-"Untuned" auto-encoders have one step in an epoch and learn the noise by Adam; the others have it at its optimum."""
 
 
 def write(experiment: Experiment, lines: pd.DataFrame, out: Path, draw: Draw | None = None) -> list[Path]:
@@ -77,7 +50,11 @@ def write(experiment: Experiment, lines: pd.DataFrame, out: Path, draw: Draw | N
     times = f"{lines['repeat'].nunique()} x 3-fold"
     title = f"{experiment.about}, {times}; bars: one sd over folds{rings(experiment.paper_table)}"
     found = {
-        f"{name}.md": page(f"{name}: {experiment.about}, {times}", [*experiment.remarks, READING], markdown(table)),
+        f"{name}.md": page(
+            f"{name}: {experiment.about}, {times}",
+            [*experiment.remarks, about("comparison", ROUNDS, LONGEST)],
+            markdown(table),
+        ),
         f"{name}.csv": csv(lines),
         f"{name}-data.csv": csv(described(experiment.source.draw(0))),
     }

@@ -34,6 +34,14 @@ STARTED = ", noise from "
 # variations that tables and words tell of, but no figure
 ASIDE = (PROJECTED, ONE_NOISE, COMPLETE, CUT, LONGER, STARTED, *TESTED.values())
 ENCODERS: dict[str, Encoders] = {VAE: "joint", MCVAE: "one for each view"}
+# Corrections of the default preset, added to the paper's; the default also has one start and one rotation.
+CORRECTED: dict[str, tuple[str, ...]] = {
+    PAPER: (),
+    f"{PAPER}, posterior variances": ("posterior_variances",),
+    f"{PAPER}, case mix": ("case_mix",),
+    f"{PAPER}, both of these": ("posterior_variances", "case_mix"),
+    f"{PAPER}, all corrections": ("posterior_variances", "case_mix", "spread"),
+}
 SCHEDULE, FULL = Schedule(), 10**6  # a batch that holds any center
 SCENARIOS: tuple[tuple[Dealing, int], ...] = (
     ("IID", 1), ("IID", 3), ("IID", 6), ("G", 3), ("G", 6), ("K", 3), ("K", 6), ("G/K", 3), ("G/K", 6),

@@ -9,9 +9,11 @@ import pandas as pd
 
 from vedute_reproduction.arms import Arm, Scaling
 from vedute_reproduction.canvas import COLOURS, canvas, finished, tidy
-from vedute_reproduction.comparison import NAMES, RING, printed, reach
+from vedute_reproduction.comparison import NAMES, RING, printed, reach, summary
 from vedute_reproduction.contenders import DEFAULT, MCVAE, PAPER, TWO_LAYERS, VAE, tuned
 from vedute_reproduction.methods import FedMvPPCA
+from vedute_reproduction.prose import rows
+from vedute_reproduction.reading import Facts, Results, means, value
 from vedute_reproduction.runner import Experiment, Setting
 from vedute_reproduction.studies import Given
 
@@ -24,6 +26,7 @@ HIDDEN = 32  # units of a hidden layer
 LAMBDAS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 SWEPT: tuple[Scaling, ...] = ("per center", "shared")
 SWEPT_CENTERS = (3, 6)
+SWEEPS = {"fedprox-cnp": "cnp", "fedprox": "SD"}  # results -> their data
 LAYERED, MINE = len(LAMBDAS), len(LAMBDAS) + 1  # places on the axis after those of lambda
 
 
@@ -89,3 +92,67 @@ def _panel(axes: Axes, table: pd.DataFrame, name: str, metric: str) -> None:
 def _printed(table: pd.DataFrame, metric: str) -> float:
     """What the paper prints of its own method, with as many centers."""
     return float(printed("ADNI_2", metric)["Fed-mv-PPCA"]["G", int(table["centers"].iloc[0])])
+
+
+def facts(results: Results) -> list[Facts]:
+    """Both sweeps of lambda, that of cnp with what the paper should have printed."""
+    return [_swept(name, results[name]) for name in SWEEPS]
+
+
+def _swept(name: str, lines: pd.DataFrame) -> Facts:
+    found = []
+    for encoder in (VAE, MCVAE):
+        for scaling, called in (("per center", "each center by itself"), ("shared", "one for all")):
+            error, right = (means(lines, metric, scaling) for metric in ("test_mae", "accuracy"))
+            for n in dict.fromkeys(lines["centers"]):
+                cells = [encoder, str(n), called]
+                for table, form in ((error, ".4f"), (right, ".3f")):
+                    plain, deep = (value(table, "G", n, one) for one in (f"{encoder}, lambda 0", encoder + TWO_LAYERS))
+                    pulled = [value(table, "G", n, f"{encoder}, lambda {each:g}") for each in LAMBDAS[1:]]
+                    cells += [f"{plain:{form}}", f"{min(pulled):{form}} to {max(pulled):{form}}", f"{deep:{form}}"]
+                found.append(cells)
+    ways = ["FedAvg", "FedProx", "two layers"]
+    head = ["", "centers", "scaling", *(f"{metric}, {way}" for metric in ("test MAE", "accuracy") for way in ways)]
+    return {
+        "name": name,
+        "about": SWEEPS[name],
+        "lines": lines,
+        "lambdas": LAMBDAS,
+        "hidden": HIDDEN,
+        "pulled": _pulled(lines),
+        "deeper": [
+            {encoder: deeper(lines, metric, scaling, encoder) for encoder in (VAE, MCVAE)}
+            for scaling in SWEPT
+            for metric in ("test_mae", "train_mae")
+        ],
+        "table": rows(head, found),
+        "slip": _slip(lines) if name.endswith("cnp") else [],
+    }
+
+
+def deeper(lines: pd.DataFrame, metric: str, scaling: str, encoder: str) -> pd.Series[float]:
+    """Error with two layers over that with one, less 1."""
+    error = means(lines, metric, scaling)
+    return error[encoder + TWO_LAYERS] / error[f"{encoder}, lambda 0"] - 1.0
+
+
+def _pulled(lines: pd.DataFrame) -> float:
+    """The largest relative change of a test error from lambda = 0 to any other."""
+    moved = []
+    for scaling in SWEPT:
+        error = means(lines, "test_mae", scaling)
+        for name in (VAE, MCVAE):
+            swept = error[[f"{name}, lambda {each:g}" for each in LAMBDAS]]
+            moved.append(swept.div(swept[f"{name}, lambda 0"], axis=0).sub(1.0).abs().to_numpy().max())
+    return float(max(moved))
+
+
+def _slip(lines: pd.DataFrame) -> list[Facts]:
+    """What the rows with lambda = 0 should have said: accuracy with lambda 0 and 0.01, ours and as printed."""
+    table, adni = summary(lines, "ADNI_fedprox"), printed("ADNI_2", "accuracy")
+    own, found = table[table["scaling"] == "per center"], []
+    for n in SWEPT_CENTERS:
+        at = own[own["centers"] == n].set_index("method").loc[[f"{VAE}, lambda 0", f"{VAE}, lambda 0.01"]]
+        about = {"centers": n, "fair": value(adni, "G", n, VAE)}
+        found.append(about | {"ours": at["accuracy"].to_list(), "printed": at["accuracy_paper"].to_list()})
+    return found

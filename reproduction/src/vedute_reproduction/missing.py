@@ -25,8 +25,10 @@ from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import How, Line, each_part
 from vedute_reproduction.methods import Views, end_of, quietly
+from vedute_reproduction.prose import about, rows, told
+from vedute_reproduction.reading import Facts, Results
 from vedute_reproduction.studies import Given
-from vedute_reproduction.writing import csv, named, page, put, rows, told
+from vedute_reproduction.writing import csv, named, page, put
 
 LEVEL = 0.90
 N_CENTERS = 6
@@ -37,21 +39,12 @@ OURS, MEAN = "Fed-mv-PPCA", "mean of the others"
 GLOBAL, HOLDERS, BY_HIDING = f"{OURS}, global parameters", f"{OURS}, holders alone", ", q chosen by hiding"
 CHOSEN, CHOSEN_HOLDERS = OURS + BY_HIDING, HOLDERS + BY_HIDING
 MOFAS, MOFA_HOLDERS = "MOFA, pooled rows", "MOFA, pooled rows of holders"
+RIDGE = "ridge, each center alone"
 Predict = Callable[["Hidden", int, int], tuple[Array, Array | None]]  # values and sds, from components and a seed
 BLUES = ("#56b4e9", "#3a9bd9", "#0072b2", "#004d80")  # ours with q fixed, the largest last
 OTHERS = (
     "#cc79a7", "#999999", "#000000", "#882255", "#e69f00", "#d55e00", "#009e73", "#66c2a5", "#999933",
 )  # in the order of the table, which MOFA ends  # fmt: skip
-ABOUT = (
-    "Rows dealt evenly to 6 centers; each view in turn is hidden in each third of them. Explained is the share of the "
-    "squared distance to the mean of the others; ± is one sd over thirds and repetitions. Ridge in each center alone: "
-    "every center that has the view fits its own, penalty chosen there, and the predictions are averaged. 'q chosen by "
-    "hiding': the number of components that best predicts the view in one more center from which it is hidden, of 1, "
-    "2, 3 and that of the tables; the column q has the mean of those chosen. 'Global parameters': the rows are placed "
-    "by these, and by the parameters of their center otherwise. 'Holders alone': the centers that lack the view take "
-    "no part in the fit, and are told what it says; of MOFA the same is called 'rows of holders'. Pooled rows: one "
-    "place sees all rows."
-)
 
 
 @dataclass(frozen=True)
@@ -202,7 +195,7 @@ class Task:
             (HOLDERS, self.components, *by_holders(hidden, self.components, seed)),
             (CHOSEN_HOLDERS, held, *by_holders(hidden, held, seed)),
             (MEAN, UNTOLD, np.zeros_like(hidden.truth), None),  # 0 in these units
-            ("ridge, each center alone", UNTOLD, by_ridge(hidden), None),
+            (RIDGE, UNTOLD, by_ridge(hidden), None),
             ("ridge, pooled rows", UNTOLD, by_pooled_ridge(hidden), None),
         ]
         if installed():
@@ -303,7 +296,48 @@ def write(lines: pd.DataFrame, out: Path, given: Given) -> list[Path]:
     name, table, times = given.named("missing"), summary(lines), f"{lines['repeat'].nunique()} x 3 thirds"
     title = f"{given.about}: a view hidden in a third of {N_CENTERS} centers, {times}"
     found = {
-        f"{name}.md": page(f"{name}: {times}", [f"Data: {given.about}.", *given.remarks, ABOUT], markdown(table)),
+        f"{name}.md": page(
+            f"{name}: {times}", [f"Data: {given.about}.", *given.remarks, about("missing")], markdown(table)
+        ),
         f"{name}.csv": csv(lines),
     }
     return put(found | named({name: figure(table, f"{title}\nbars: one sd over both, cut off at ±100%")}), out)
+
+
+def facts(results: Results) -> list[Facts]:
+    """Who predicts hidden views, and how well, on both data sets."""
+    return [_facts(name, results[name]) for name in ("missing", "missing-cnp")]
+
+
+def _facts(name: str, lines: pd.DataFrame) -> Facts:
+    table = summary(lines)
+    names = list(dict.fromkeys(map(str, table["method"])))
+    explained, covered = (
+        table.pivot(index="method", columns="view", values=what).mean(axis=1).to_dict()
+        for what in ("explained", "coverage")
+    )
+    fixed = [one for one in names if one.startswith(f"{OURS}, q =")]
+    held, placed = (next(one for one in names if one.startswith(f"{start}, q =")) for start in (HOLDERS, GLOBAL))
+    methods = {
+        "few": fixed[0], "ours": fixed[-1], "ridge": RIDGE, "pooled": "ridge, pooled rows", "mofa": MOFAS,
+        "held": held, "placed": placed, "chosen": CHOSEN, "chosen_held": CHOSEN_HOLDERS,
+        "mofa_chosen": MOFAS + BY_HIDING, "mofa_held": MOFA_HOLDERS + BY_HIDING,
+    }  # fmt: skip
+    return {
+        "name": name,
+        "lines": lines,
+        "explained": {short: explained[one] for short, one in methods.items()},
+        "covered": {short: covered[one] for short, one in methods.items()},
+        "coverage": table.loc[table["method"] == fixed[-1], "coverage"],
+        "steps": {one.rsplit(" ", 1)[-1]: explained[one] for one in fixed},
+        "medians": {short: _median(lines, one) for short, one in (("mofa", MOFAS), ("ours", OURS))},
+        "mean": MEAN,
+        "table": markdown(table),
+    }
+
+
+def _median(lines: pd.DataFrame, method: str) -> float:
+    """What is explained by medians, which a few fits that fail do not move; with most components that were tried."""
+    own = lines[lines["method"] == method]
+    own = own[own["q"] == own["q"].max()]
+    return float(own.groupby("view")["explained"].median().mean())

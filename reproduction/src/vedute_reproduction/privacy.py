@@ -22,13 +22,16 @@ from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute_reproduction.arms import Scaled, Scaling, mean_error, scaled, score
 from vedute_reproduction.canvas import canvas, finished, logarithmic, tidy
 from vedute_reproduction.comparison import printed
+from vedute_reproduction.contenders import DEFAULT, PAPER
 from vedute_reproduction.folds import N_FOLDS, Dataset, Dealing, Fold, dealt, seed_of
 from vedute_reproduction.keeping import How, Line, each_part
-from vedute_reproduction.methods import Projection, common_layout, side_by_side
+from vedute_reproduction.methods import LONGEST, Projection, common_layout, side_by_side
 from vedute_reproduction.private import DELTA, FIRST_ROUNDS, MAIN, Trail, Variant
-from vedute_reproduction.significance import MARKS, TEST, holm, mark, paired_p, worse
+from vedute_reproduction.prose import about, rows, told
+from vedute_reproduction.reading import Facts, Results, means, value
+from vedute_reproduction.significance import MARKS, holm, mark, paired_p, worse
 from vedute_reproduction.studies import Given
-from vedute_reproduction.writing import csv, named, page, put, rows, told
+from vedute_reproduction.writing import csv, named, page, put
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +47,8 @@ ROUNDS = (*range(1, 21), *range(25, 101, 5))
 SCALINGS: tuple[Scaling, ...] = ("per center", "shared")
 NONE = "none"
 UNBOUNDED = float("nan")  # where exact values leave
+# results -> the table of the paper beside them, and those of methods without privacy on the same folds
+NAMES = {"privacy": ("SD_2", "sd"), "privacy-cnp": ("ADNI_2", "adni-cnp")}
 POINT = ["sweep", "policy", "first_round", "epsilon", "clip", "scaling"]
 METRICS = {"test_mae": "MAE test", "accuracy": "accuracy"}
 EXPLODES = 1.0  # rho from which the clip bound grows
@@ -59,19 +64,6 @@ STYLES = {"mu": "-", "W": "--", "sigma2": ":"}
 SIGNS = {"mu": r"$\mu$", "W": "$W$", "sigma2": r"$\sigma^2$"}
 SCALE_ENDS = 1.0  # errors beyond the whole range of the data are told as numbers, not drawn
 PANELS = {"accuracy": "accuracy (LDA on latent means)", "test_mae": "test MAE (min-max units)"}
-READING = (
-    "Policy 'paper' is the paper's Algorithm 2, policy 'subject' our own (see privacy.md). Scenario IID, 3 centers, "
-    "delta = 0.01 for each mechanism. Errors in min-max scaled units: of each center and of the test rows ('per "
-    "center'), or of all train rows ('shared'). rho is the factor by which the clip bound grows in a round when "
-    "updates are noise; from 1 on the run diverges (its test error is told by the median over folds), and one that can "
-    "no longer be computed is judged by its last prior. The true total is that of all rounds at delta = 1e-5, for one "
-    "whole center replaced under the policy paper and for one subject replaced under the policy subject; raw values "
-    "make it infinite. Noise is seeded, to find the same numbers again."
-)
-RANGES = (
-    "The declared ranges of the policy subject are here the smallest and largest train values of all centers, in place "
-    "of ranges that a study would know beforehand and must not look up in its data."
-)
 
 
 @dataclass(frozen=True)
@@ -392,8 +384,8 @@ def _boxes(axes: Axes, lines: pd.DataFrame, table: pd.DataFrame, sweep: str, met
     plain = lines[(lines["sweep"] == "none") & (lines["scaling"] == "per center")]
     _box(axes, plain[metric], 0.0, "none")
     for shift, first in ((-0.19, "raw"), (0.19, "public")):
-        for i, value in enumerate(at, start=1):
-            part = own[(own[what] == value) & (own["first_round"] == first)]
+        for i, setting in enumerate(at, start=1):
+            part = own[(own[what] == setting) & (own["first_round"] == first)]
             if metric == "test_mae" and part[metric].median() > SCALE_ENDS:
                 axes.annotate(
                     f"{part[metric].median():.0e}", (i + shift, 0.86), xycoords=("data", "axes fraction"), ha="center",
@@ -401,7 +393,7 @@ def _boxes(axes: Axes, lines: pd.DataFrame, table: pd.DataFrame, sweep: str, met
                 )  # fmt: skip
             else:
                 _box(axes, part[metric], i + shift, first, labelled=i == 1)
-            row = table[(table["sweep"] == sweep) & (table["first_round"] == first) & (table[what] == value)].iloc[0]
+            row = table[(table["sweep"] == sweep) & (table["first_round"] == first) & (table[what] == setting)].iloc[0]
             axes.annotate(
                 mark(row[f"{metric}_p"]), (i + shift, 1.0), xycoords=("data", "axes fraction"), ha="center",
                 va="top", rotation=90, color=RUNS[first][0], fontsize=8,
@@ -505,17 +497,81 @@ def course(rounds: pd.DataFrame, title: str) -> dict[str, bytes]:
 def write(points: pd.DataFrame, rounds: pd.DataFrame, out: Path, given: Given) -> list[Path]:
     """Write tables and figures; their paths, the table first."""
     table, walked = summary(points, f"{given.printed}_2"), by_round(rounds)
-    name, about, times = given.named("privacy"), given.about, f"{points['repeat'].nunique()} x 3-fold"
-    said = [f"Data: {about}.", *given.remarks, READING, RANGES, TEST]
+    name, times = given.named("privacy"), f"{points['repeat'].nunique()} x 3-fold"
+    said = [f"Data: {given.about}.", *given.remarks, *map(about, ("privacy", "ranges", "significance"))]
     found = {
         f"{name}.md": page(f"{name}: {times}", said, markdown(table)),
         f"{name}.csv": csv(points),
         f"{name}-rounds.csv": csv(walked),
     }
     drawn = {
-        name: sweeps(points, table, f"{about}, scenario IID, 3 centers, {times}"),
-        f"{name}-total": totals(points, f"{about}, scenario IID, 3 centers, {times}; bars: one sd"),
-        f"{name}-spread": spread(walked, f"{about}, scenario G/K, 3 centers, {times}"),
-        f"{name}-rounds": course(walked, f"{about}, scenario IID, 3 centers, {times}; bands: one sd"),
+        name: sweeps(points, table, f"{given.about}, scenario IID, 3 centers, {times}"),
+        f"{name}-total": totals(points, f"{given.about}, scenario IID, 3 centers, {times}; bars: one sd"),
+        f"{name}-spread": spread(walked, f"{given.about}, scenario G/K, 3 centers, {times}"),
+        f"{name}-rounds": course(walked, f"{given.about}, scenario IID, 3 centers, {times}; bands: one sd"),
     }
     return put(found | named(drawn), out)
+
+
+def facts(results: Results) -> list[Facts]:
+    """What the figures show, in numbers, and the full table, for both data sets."""
+    return [
+        _facts(name, paper, results[name], results[f"{name}-rounds"].fillna({"view": ""}), results[beside])
+        for name, (paper, beside) in NAMES.items()
+    ]
+
+
+def _facts(name: str, paper: str, lines: pd.DataFrame, rounds: pd.DataFrame, compared: pd.DataFrame) -> Facts:
+    """``compared``: lines of methods without privacy on the same folds."""
+    table, views = summary(lines, paper), rounds.loc[rounds["view"] != "", "view"].nunique()
+    plain, mean = (point(table, sweep=sweep, scaling="per center") for sweep in ("none", "mean"))
+    runs = {first: point(table, sweep="eps", first_round=first, epsilon=MAIN.epsilon) for first in FIRST_ROUNDS}
+    tried = table[(table["sweep"] == "clip") & (table["first_round"] == "raw")]
+    totals = table[table["sweep"] == "total"].sort_values("total")
+    ours, theirs = (totals[totals["policy"] == policy].set_index("total") for policy in ("subject", "paper"))
+    alone = point(table, sweep="mean", scaling="shared")["test_mae"]
+    gone = table[table["sweep"].isin(["eps", "clip"]) & (table["rho"] >= EXPLODES)]
+    asked = rounds[(rounds["scenario"] == "IID") & (rounds["quantity"] == "test_mae")]
+    last_round = (lines["sweep"] == "total") & (lines["policy"] == "subject")
+    ended = {run: collapse(rounds, run, 1e-3) for run in (NONE, *FIRST_ROUNDS)}
+    noise = {run: after_all(rounds, "noise variance", run) for run in (NONE, *FIRST_ROUNDS)}
+    without = [value(means(compared, "test_mae"), "IID", 3, method) for method in (PAPER, DEFAULT)]
+    return {
+        "name": name,
+        "lines": lines,
+        "on": " for ADNI" if paper.startswith("ADNI") else "",
+        "runs": runs,
+        "plain": plain,
+        "mean": mean,
+        "diverged": gone["accuracy"],
+        "claim": MAIN.claim(views)[0],
+        "error": asked.pivot(index="round", columns="run", values="mean"),
+        "clipped": point(tried, clip=tried.loc[tried["rho"] < EXPLODES, "clip"].max()),
+        "repeats": int(table["folds"].max()) // N_FOLDS,
+        "ours": ours,
+        "theirs": theirs,
+        "unhidden": point(table, sweep="none", scaling="shared"),
+        "without": without,
+        "alone": alone,
+        "worse": {policy: own.index[own["test_mae"] > alone] for policy, own in (("paper", theirs), ("subject", ours))},
+        "longest": LONGEST,
+        "limited": (lines["rounds"] >= LONGEST)[last_round].groupby(lines["total"]).mean(),
+        "latest": {
+            run: told(max(ended[run].values(), key=lambda r: (r != r, r)), ".0f") or "none" for run in FIRST_ROUNDS
+        },
+        "fallen": {view: round_ for view, round_ in ended[NONE].items() if round_ == round_},
+        "sooner": all(round_ < ended["raw"][view] for view, round_ in ended[NONE].items()),
+        "floored": {run: floored(rounds, run) for run in FIRST_ROUNDS},
+        "noise": noise,
+        "larger": {
+            run: sum(noise[run][view] > plain_ for view, plain_ in noise["none"].items()) for run in FIRST_ROUNDS
+        },
+        "table": markdown(table, f"the paper, on {paper.split('_')[0]}"),
+    }
+
+
+def point(table: pd.DataFrame, **asked: object) -> dict[str, float]:
+    """The one row with these values."""
+    for column, wanted in asked.items():
+        table = table[table[column] == wanted]
+    return {str(key): found for key, found in table.iloc[0].items()}

@@ -19,23 +19,16 @@ from vedute_reproduction.comparison import rings
 from vedute_reproduction.folds import Dataset, Fold, dealt, seed_of
 from vedute_reproduction.keeping import How, Line, each_part
 from vedute_reproduction.methods import Views, end_of, quietly
+from vedute_reproduction.prose import about, rows, told
+from vedute_reproduction.reading import Facts, Results
 from vedute_reproduction.studies import Given
-from vedute_reproduction.writing import csv, named, page, put, rows, told
+from vedute_reproduction.writing import csv, named, page, put
 
 Ends = Mapping[str, tuple[Array, Array]]
 N_CENTERS = 3
 PAPERS = "center-minmax"
-ABOUT = (
-    "Scenario IID, 3 centers. 'step' is the difference of WAIC to one component fewer, over its standard error by the "
-    "paper's formula, with a plus under the root where it has a minus; 'paired' takes the difference on each fold, "
-    "which both share, first; 'recommended' counts the folds, of those in which a number could be fitted, in which it "
-    "is the least within two standard errors of the best. WAIC cannot be compared with the paper's: ours is a sum over "
-    "all centers in the units of the data, the paper's is in scaled units and looks like a mean over centers; ours "
-    "draws parameters from the posterior of each center, from what the paper draws it does not say. Standard errors "
-    "are over folds, which share rows (on a data set all of them the same subjects): they are too small, for the paper "
-    "as for us. Errors of the paper preset are in units of each center and of the test rows, those of the default "
-    "preset in units of all train rows."
-)
+TRUTH = 5  # components of SD
+CLOSE = 6  # up to which the paper looks closely
 
 
 @dataclass(frozen=True)
@@ -192,6 +185,58 @@ def write(lines: pd.DataFrame, out: Path, given: Given) -> list[Path]:
         f"{lines['repeat'].nunique()} x 3-fold",
     )
     title = f"{given.about}, scenario IID, 3 centers, {times}{rings(given.printed)}"
-    text = page(f"{name}: {times}", [*given.remarks, ABOUT], markdown(table))
+    text = page(f"{name}: {times}", [*given.remarks, about("selection")], markdown(table))
     found = {f"{name}.md": text, f"{name}.csv": csv(lines)}
     return put(found | named({name: figure(lines, table, title)}), out)
+
+
+def facts(results: Results) -> Facts:
+    """How often the truth was found on SD, and what cnp asks for."""
+    lines, real = results["selection"], results["selection-cnp"]
+    table, other = summary(lines), summary(real, "ADNI")
+    right, folds = recovered(lines)
+    views = results["sd-data"].query("what == 'view'")
+    return {
+        "lines": lines,
+        "truth": TRUTH,
+        "right": {preset: right.get(preset, 0) for preset in ("default", "paper")},
+        "folds": folds,
+        "least": {preset: _least(table, preset) for preset in ("default", "paper")},
+        "papers": _least(table, "paper", "waic_paper"),
+        "apart": {
+            metric: float((table[metric] / table[f"{metric}_paper"] - 1.0).abs().max())
+            for metric in ("train_mae", "test_mae")
+        },
+        "risen": {
+            preset: (own.iloc[-1] - own[preset, TRUTH]) / (own[preset, TRUTH - 1] - own[preset, TRUTH])
+            for preset, own in table.set_index(["preset", "components"])["waic"].groupby("preset")
+        },
+        "narrowest": int(views["count"].min()),
+        "steady": _steady(lines),
+        "table": markdown(table),
+        "real": real,
+        "tried": (other["components"].min(), other["components"].max()),
+        "asked": {preset: _least(other, preset) for preset in ("default", "paper")},
+        "chosen": real[real["recommended"]].groupby("preset")["components"].median(),
+        "real_steady": _steady(real),
+        "real_table": markdown(other, "the paper, on ADNI"),
+    }
+
+
+def recovered(lines: pd.DataFrame) -> tuple[pd.Series[int], int]:
+    """In how many folds each preset recommends the true number of components of SD, and of how many."""
+    right = lines[lines["recommended"] & (lines["components"] == TRUTH)].groupby("preset").size()
+    return right, int(lines.groupby(["preset", "components"]).size().iloc[0])
+
+
+def _least(table: pd.DataFrame, preset: str, column: str = "waic") -> int:
+    """The number of components with the least WAIC."""
+    own = table[table["preset"] == preset].dropna(subset=[column])
+    return int(own["components"].to_numpy()[own[column].to_numpy().argmin()])
+
+
+def _steady(lines: pd.DataFrame) -> Facts:
+    """Whether many components make WAIC less stable, as the paper says: its sd over folds."""
+    spread, last = lines.groupby(["preset", "components"])["waic"].std(), int(lines["components"].max())
+    ends = {preset: (spread[preset, CLOSE], spread[preset, last]) for preset in ("paper", "default")}
+    return {"from": CLOSE, "to": last, "sd": ends}

@@ -8,15 +8,6 @@ import numpy as np
 import pandas as pd
 
 MARKS = {1e-4: "****", 1e-3: "***", 1e-2: "**"}  # the paper's
-TEST = (
-    r"Marks: \*\* p <= 1e-2, \*\*\* p <= 1e-3, \*\*\*\* p <= 1e-4, two-sided Wilcoxon test of paired folds against the "
-    "run without privacy in the same units, Holm-corrected within each sweep and metric; the paper does not name its "
-    "test. With one scaling for all, every run is compared with the default preset without privacy, also where it is "
-    "of the paper preset: marks there tell of policy and preset together. A mark tells that a value differs; whether "
-    "it is worse tells the column beside it. Folds of one repetition share rows, so these p are too small; that is "
-    "why the number of repetitions that are worse stands beside them. On SD repetitions are independent draws. On a "
-    "data set they are the same subjects, dealt again: marks there tell of dealing and noise, not of other subjects."
-)
 
 
 def paired_p(values: Sequence[float], reference: Sequence[float]) -> float:

@@ -25,8 +25,10 @@ from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.folds import Dataset, Labels, Parting, dealt, seed_of
 from vedute_reproduction.keeping import How, Line, each_part
 from vedute_reproduction.methods import Centers, end_of, quietly
+from vedute_reproduction.prose import about, rows
+from vedute_reproduction.reading import Facts, Results
 from vedute_reproduction.studies import Given
-from vedute_reproduction.writing import csv, named, page, put, rows
+from vedute_reproduction.writing import csv, named, page, put
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,15 +44,6 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito
 BLACK, GREY = "#000000", "#bbbbbb"
 TWO_SD = 2.0
 LONGEST = 20  # letters over a small panel
-ABOUT = (
-    "Scenario G/K, 3 centers, one scaling for all. Of the three parts of the test rows one lacks the second view and "
-    "one the third; both are imputed from the other views. The parts are dealt as the train rows are, by groups and "
-    "views, or by views alone; the figures show the former. Errors in standard deviations of the truth, mean over "
-    "features. The mean is that of the train rows which have the view; where a part of the test rows holds one group "
-    "only, it can lie further than a standard deviation from them. Distances are Kolmogorov's, between the truth and "
-    "the predicted distribution: that imputed for these subjects, and the global one, which knows nothing of them; "
-    "'by chance' is what is expected of as many rows of the very distribution that is predicted."
-)
 
 
 @dataclass(frozen=True)
@@ -308,7 +301,7 @@ def _short(name: str) -> str:
 def write(lines: pd.DataFrame, scene: Scene, out: Path, given: Given) -> list[Path]:
     """Table, tidy lines, the features of the drawn fold, and the figures."""
     name, times = given.named("variability"), f"{lines['repeat'].nunique()} x 3-fold"
-    said = [f"Data: {given.about}.", *given.remarks, ABOUT]
+    said = [f"Data: {given.about}.", *given.remarks, about("variability")]
     found = {
         f"{name}.md": page(f"{name}: {times}", said, markdown(lines)),
         f"{name}.csv": csv(lines),
@@ -320,3 +313,25 @@ def write(lines: pd.DataFrame, scene: Scene, out: Path, given: Given) -> list[Pa
         title = f"{shown}: {part.view}, missing in {len(part.truth)} test rows"
         drawn[f"{name}-{part.view}"] = features(scene, part, title)
     return put(found | named(drawn), out)
+
+
+def facts(results: Results) -> list[Facts]:
+    """What is imputed, and how well the global distribution describes it, on both data sets."""
+    return [_facts(name, results[name], results[f"{name}-features"]) for name in ("variability", "variability-cnp")]
+
+
+def _facts(name: str, lines: pd.DataFrame, features: pd.DataFrame) -> Facts:
+    own = lines[lines["preset"] == "default"].groupby(["parted_by", "view"], sort=False).mean(numeric_only=True)
+    by = lines.groupby(["preset", "parted_by", "view"])[["mae", "coverage"]].mean()
+    even = features[features["parted_by"] == "views"]
+    return {
+        "name": name,
+        "lines": lines,
+        "both": own.loc["groups and views"],
+        "even": own.loc["views"],
+        "worse": (own["mae"] > own["mae_mean"]).any(),
+        "paper": by.loc["paper"],
+        "over": by.loc["paper"]["mae"] / by.loc["default"]["mae"],
+        "features": {view: part["coverage"] for view, part in even.groupby("view", sort=False)},
+        "table": markdown(lines),
+    }

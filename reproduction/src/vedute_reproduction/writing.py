@@ -1,4 +1,4 @@
-"""Tables in Markdown, and the files of results: how they are named and written, the same for all experiments."""
+"""The files of results: how they are named and written, the same for all experiments."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ import pandas as pd
 
 from vedute.data.files import read_whole, said_plainly, write_whole
 from vedute.errors import UserError
+from vedute_reproduction.prose import filled
 
 Drawn = dict[str, bytes]  # a figure: what stands in its files, by their endings
-
-
-def rows(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    listed = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in listed)
-
-
-def told(value: float, form: str) -> str:
-    """A number, or nothing where there is none."""
-    return "" if value != value else format(value, form)
 
 
 def csv(lines: pd.DataFrame) -> bytes:
@@ -31,7 +21,7 @@ def csv(lines: pd.DataFrame) -> bytes:
 
 def page(title: str, said: Sequence[str], table: str) -> bytes:
     """A Markdown table under its title, with what a reader has to know."""
-    return ("\n\n".join([f"# {title}", *said, table]) + "\n").encode()
+    return (filled("\n\n".join([f"# {title}", *said, table])) + "\n").encode()
 
 
 def named(drawn: Mapping[str, Drawn]) -> Drawn:
