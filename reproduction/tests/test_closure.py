@@ -12,20 +12,19 @@ from vedute.core.master import rescaling
 from vedute_reproduction import closure, keeping, runner
 from vedute_reproduction.adni import study
 from vedute_reproduction.closure import code_of, places_of
-from vedute_reproduction.collapse import Trial as Draw
-from vedute_reproduction.collapse import compute
+from vedute_reproduction.collapse import ModelDraw, compute
 from vedute_reproduction.corrections import experiment as corrections
 from vedute_reproduction.fedprox import experiment as fedprox
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import fold_key
 from vedute_reproduction.methods import quietly
-from vedute_reproduction.missing import Task as Hiding
+from vedute_reproduction.missing import Hiding
 from vedute_reproduction.privacy import Sweep, Walk
 from vedute_reproduction.runner import Experiment
 from vedute_reproduction.sd import experiment as sd
 from vedute_reproduction.selection import Trial
 from vedute_reproduction.studies import SYNTHETIC
-from vedute_reproduction.variability import Task as Imputing
+from vedute_reproduction.variability import Imputing
 
 FILES = {
     "__init__.py": "",
@@ -79,7 +78,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _forget() -> None:
-    for one in (closure._text, closure._file, closure._module):
+    for one in (closure._text, closure._named, closure._file, closure._module):
         one.cache_clear()
 
 
@@ -150,7 +149,7 @@ def _tasks() -> dict[str, tuple[object, ...]]:
         "adni": compared(study("", "", data, 5)),
         "corrections": compared(corrections()),
         "fedprox": compared(fedprox(SYNTHETIC)),
-        "collapse": (Draw(5, 0.0, 0), compute),
+        "collapse": (ModelDraw(5, 0.0, 0), compute),
         "selection": (Trial("", (2,), "shared-view", 0, 0),),
         "privacy": (Sweep("", 5, 3, 100, 0, 0), Walk("", 5, "IID", 100, 0, 0)),
         "variability": (Imputing("", 5, 0, 0),),

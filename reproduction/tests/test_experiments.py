@@ -152,7 +152,7 @@ def test_a_case_mix_moves_the_means_that_the_paper_sees(monkeypatch: pytest.Monk
     monkeypatch.setattr(collapse, "ROUNDS", 3)
     found = {}
     for tau in (0.0, 2.0):
-        lines = pd.DataFrame(collapse.compute(collapse.Trial(5, tau, 0)))
+        lines = pd.DataFrame(collapse.compute(collapse.ModelDraw(5, tau, 0)))
         own = lines[(lines["method"] == PAPER) & (lines["parameter"] == "mu")]
         found[tau] = own.loc[own["round"] == own["round"].max(), "ratio"].median()
     assert found[2.0] > 2 * found[0.0]

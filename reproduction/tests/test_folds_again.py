@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 from vedute_reproduction.adni import experiment as adni
-from vedute_reproduction.collapse import Trial as CollapseTrial
+from vedute_reproduction.collapse import ModelDraw
 from vedute_reproduction.collapse import compute as draw_of_the_model
 from vedute_reproduction.contenders import DEFAULT, PAPER, UNTUNED, YARDSTICK
 from vedute_reproduction.corrections import experiment as corrections
 from vedute_reproduction.heart4 import experiment as heart4
 from vedute_reproduction.keeping import Source
-from vedute_reproduction.missing import Task as Hiding
+from vedute_reproduction.missing import Hiding
 from vedute_reproduction.privacy import Walk
 from vedute_reproduction.runner import Experiment, Setting, Task, compute
 from vedute_reproduction.sd import experiment as sd
@@ -90,7 +90,7 @@ def test_true_centers_of_the_open_data(name: str, part: str) -> None:
 
 
 def test_collapse() -> None:
-    found = pd.DataFrame(draw_of_the_model(CollapseTrial(5, 1.0, 4)))
+    found = pd.DataFrame(draw_of_the_model(ModelDraw(5, 1.0, 4)))
     place = ["centers", "case_mix", "repeat", "method", "view", "parameter", "round"]
     kept = pd.read_csv(RESULTS / "collapse.csv").set_index(place)["ratio"].loc[found.set_index(place).index]
     early = found["round"].to_numpy() <= 20  # later on last bits decide whether a spread is lost

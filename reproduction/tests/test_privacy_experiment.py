@@ -13,7 +13,7 @@ from vedute.data.synthetic import make_sd
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute_reproduction.folds import Dataset, dealt
 from vedute_reproduction.keeping import FOLDS, How
-from vedute_reproduction.privacy import N_CENTERS, cases, collapse, measured, run, summary, write
+from vedute_reproduction.privacy import N_CENTERS, cases, fallen, measured, run, summary, write
 from vedute_reproduction.private import Variant
 from vedute_reproduction.significance import holm, mark, paired_p, worse
 from vedute_reproduction.studies import FixedStudy, Given, SyntheticStudy
@@ -138,7 +138,7 @@ def test_what_the_page_says_of_the_collapse_is_what_rho_foretells(name: str) -> 
     rounds = pd.read_csv(RESULTS / f"{name}-rounds.csv")
     expected = np.log(1e-3) / np.log(0.6288)
     for first in ("raw", "public"):
-        assert expected - 3 <= max(collapse(rounds, first, 1e-3).values()) <= expected + 10
+        assert expected - 3 <= max(fallen(rounds, first, 1e-3).values()) <= expected + 10
 
 
 def test_points_run_again_give_the_lines_of_the_file() -> None:

@@ -18,8 +18,7 @@ from vedute.errors import UserError
 from vedute_reproduction.contenders import YARDSTICK, linear
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import How
-from vedute_reproduction.missing import OURS
-from vedute_reproduction.missing import Task as Hiding
+from vedute_reproduction.missing import OURS, Hiding
 from vedute_reproduction.page import page
 from vedute_reproduction.studies import CNP, FixedStudy, Given, complete_rows, from_folder, from_study, read_folder
 from vedute_reproduction.variability import Imputed, fit, run, write

@@ -15,7 +15,7 @@ from vedute.errors import UserError
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import How
 from vedute_reproduction.studies import FixedStudy, Given, SyntheticStudy
-from vedute_reproduction.variability import Imputed, Task, fit, markdown, run, write
+from vedute_reproduction.variability import Imputed, Imputing, fit, markdown, run, write
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -91,7 +91,7 @@ def test_tables_and_figures_are_written(small: FixedStudy, tmp_path: Path) -> No
 
 
 def test_a_fold_run_again_gives_the_lines_of_the_file() -> None:
-    again = pd.DataFrame(Task("variability", 5, 2, 1).compute(SyntheticStudy().draw(2)))
+    again = pd.DataFrame(Imputing("variability", 5, 2, 1).compute(SyntheticStudy().draw(2)))
     kept = pd.read_csv(RESULTS / "variability.csv")
     kept = kept[(kept["repeat"] == 2) & (kept["fold"] == 1)].reset_index(drop=True)
     pd.testing.assert_frame_equal(again[list(kept.columns)], kept, rtol=0.03, atol=0.03)

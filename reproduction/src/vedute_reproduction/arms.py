@@ -17,6 +17,7 @@ from vedute_reproduction.folds import Fold, Labels, Parting
 from vedute_reproduction.methods import ByCenter, Centers, Fitted, Method, Views
 
 Scaling = Literal["per center", "per center, test as one", "shared"]
+SCALINGS: tuple[Scaling, ...] = ("per center", "shared")
 Sees = Literal["centers", "whole", "alone"]
 Scaled = dict[str, dict[str, Array]]
 Wanted = tuple[Method, Centers, int]  # a fit to do, with its seed

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import FunctionType
 
 OURS = ("vedute", "vedute_reproduction")  # packages whose source is read; others count by their versions
 Place = tuple[str, str]  # a module and a name at its top level
@@ -38,43 +38,51 @@ def code_of(*roots: object) -> bytes:
 
 @cache
 def _text(places: frozenset[Place]) -> bytes:
-    texts = {ast.unparse(statement) for own in closure(places).values() for statement in own}
+    texts = {ast.unparse(statement) for place in closure(places) for statement in _statements(place)}
     return "\n".join(sorted(texts)).encode()
 
 
-def closure(places: Iterable[Place]) -> dict[Place, tuple[ast.stmt, ...]]:
+def closure(places: Iterable[Place]) -> set[Place]:
     """All definitions that are reached from some of them."""
-    waiting = list(places)
-    found: dict[Place, tuple[ast.stmt, ...]] = {}
+    waiting, found = list(places), set[Place]()
     while waiting:
         place = waiting.pop()
         if place not in found:
-            module = _module(place[0])
-            found[place] = (*module.definitions[place[1]], *module.rest)
-            waiting += [other for statement in found[place] for other in _reached(place[0], statement)]
+            found.add(place)
+            waiting += _named(place)
     return found
 
 
 def places_of(root: object) -> Iterator[Place]:
     """Where a root is defined: itself, or the types of a value and of all values in it."""
-    kind: Any = root if isinstance(root, type) or callable(root) else type(root)
+    kind = root if isinstance(root, type | FunctionType) else type(root)
     if kind.__module__.split(".")[0] in OURS:
         yield kind.__module__, kind.__qualname__.split(".")[0]
     if is_dataclass(root) and not isinstance(root, type):
         for field in fields(root):
             yield from places_of(getattr(root, field.name))
-    elif isinstance(root, tuple | list):
-        for value in root:
+    elif isinstance(root, tuple | list | dict):
+        for value in root.values() if isinstance(root, dict) else root:
             yield from places_of(value)
 
 
-def _reached(module: str, statement: ast.stmt) -> Iterator[Place]:
-    """What a statement of a module names."""
-    nodes, free = list(ast.walk(statement)), set(_free(symtable.symtable(ast.unparse(statement), "", "exec")))
-    parted = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id in free:
-            yield from _resolved(module, node.id, parted.get(id(node)))
+def _statements(place: Place) -> tuple[ast.stmt, ...]:
+    """What stands at a place, and what the module does besides."""
+    module = _module(place[0])
+    return *module.definitions[place[1]], *module.rest
+
+
+@cache
+def _named(place: Place) -> frozenset[Place]:
+    """What a definition reaches at once."""
+    found: set[Place] = set()
+    for statement in _statements(place):
+        nodes, free = list(ast.walk(statement)), set(_free(symtable.symtable(ast.unparse(statement), "", "exec")))
+        parted = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
+            if isinstance(node, ast.Name) and node.id in free:
+                found.update(_resolved(place[0], node.id, parted.get(id(node))))
+    return frozenset(found)
 
 
 def _free(scope: symtable.SymbolTable) -> Iterator[str]:

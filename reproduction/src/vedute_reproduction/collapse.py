@@ -34,7 +34,7 @@ SIGNS = {"mu": r"$\tilde\sigma_\mu$", "W": r"$\tilde\sigma_W$"}
 
 
 @dataclass(frozen=True)
-class Trial:
+class ModelDraw:
     """One draw, fitted by each variant."""
 
     centers: int
@@ -47,7 +47,7 @@ class Trial:
         return f"collapse-{self.centers}-{self.case_mix:g}-r{self.repeat:03d}.json"
 
 
-def compute(trial: Trial) -> list[Line]:
+def compute(trial: ModelDraw) -> list[Line]:
     """A line for each variant, view, parameter and round: the sd found, over the truth."""
     tables, _ = make_hierarchical(
         trial.centers, SUBJECTS, n_components=COMPONENTS, sd_mu=SD["mu"], sd_W=SD["W"], tau=trial.case_mix,
@@ -72,11 +72,11 @@ def compute(trial: Trial) -> list[Line]:
 
 def run(how: How) -> pd.DataFrame:
     """All draws: few and many centers, with the same patients or others."""
-    trials = [Trial(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in range(how.repeats)]
+    trials = [ModelDraw(n, tau, repeat) for n in COUNTS for tau in CASE_MIX for repeat in range(how.repeats)]
     return each(trials, _done, how)
 
 
-def _done(folder: Path, trial: Trial) -> list[Line]:
+def _done(folder: Path, trial: ModelDraw) -> list[Line]:
     return kept_or_computed(folder / trial.file, keyed(trial, b"", compute), lambda: compute(trial))
 
 

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from vedute_reproduction import collapse
-from vedute_reproduction.arms import Arm, Scaling
+from vedute_reproduction.arms import SCALINGS, Arm
 from vedute_reproduction.baselines.linear import PCA
 from vedute_reproduction.collapse import above, lost, moving
 from vedute_reproduction.collapse import summary as spreads
@@ -16,8 +16,6 @@ from vedute_reproduction.methods import FedMvPPCA
 from vedute_reproduction.reading import Facts, Results, means, ratios
 from vedute_reproduction.runner import Experiment, Setting
 from vedute_reproduction.studies import SyntheticStudy
-
-SCALINGS: tuple[Scaling, ...] = ("per center", "shared")
 
 
 def experiment() -> Experiment:

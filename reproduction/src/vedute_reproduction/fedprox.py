@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from vedute_reproduction.arms import Arm, Scaling
+from vedute_reproduction.arms import SCALINGS, Arm
 from vedute_reproduction.canvas import COLOURS, canvas, finished, tidy
 from vedute_reproduction.comparison import NAMES, RING, printed, reach, summary
 from vedute_reproduction.contenders import DEFAULT, MCVAE, PAPER, TWO_LAYERS, VAE, tuned
@@ -24,7 +24,6 @@ HIDDEN = 32  # units of a hidden layer
 
 
 LAMBDAS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-SWEPT: tuple[Scaling, ...] = ("per center", "shared")
 SWEPT_CENTERS = (3, 6)
 SWEEPS = {"fedprox-cnp": "cnp", "fedprox": "SD"}  # results -> their data
 LAYERED, MINE = len(LAMBDAS), len(LAMBDAS) + 1  # places on the axis after those of lambda
@@ -34,16 +33,16 @@ def experiment(given: Given) -> Experiment:
     """Auto-encoders in scenario G, pulled to the common weights ever harder."""
     q, blocks = given.n_components, []
     for n in SWEPT_CENTERS:
-        arms = [Arm(PAPER, FedMvPPCA(q, "paper"), scaling) for scaling in SWEPT]
+        arms = [Arm(PAPER, FedMvPPCA(q, "paper"), scaling) for scaling in SCALINGS]
         blocks.append(Setting("G", n, (*arms, Arm(DEFAULT, FedMvPPCA(q), "shared"))))
         for encoder in (VAE, MCVAE):
             plain = tuned(q, encoder)
             swept = [
                 Arm(f"{encoder}, lambda {value:g}", replace(plain, proximal=value), scaling)
-                for scaling in SWEPT
+                for scaling in SCALINGS
                 for value in LAMBDAS
             ]
-            deep = [Arm(encoder + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SWEPT]
+            deep = [Arm(encoder + TWO_LAYERS, replace(plain, hidden=HIDDEN), scaling) for scaling in SCALINGS]
             blocks.append(Setting("G", n, (*swept, *deep), encoder, stacked=True))
     beside = "ADNI_fedprox" if given.printed == "ADNI" else None
     about = f"{given.about}, scenario G"
@@ -122,7 +121,7 @@ def _swept(name: str, lines: pd.DataFrame) -> Facts:
         "pulled": _pulled(lines),
         "deeper": [
             {encoder: deeper(lines, metric, scaling, encoder) for encoder in (VAE, MCVAE)}
-            for scaling in SWEPT
+            for scaling in SCALINGS
             for metric in ("test_mae", "train_mae")
         ],
         "table": rows(head, found),
@@ -139,7 +138,7 @@ def deeper(lines: pd.DataFrame, metric: str, scaling: str, encoder: str) -> pd.S
 def _pulled(lines: pd.DataFrame) -> float:
     """The largest relative change of a test error from lambda = 0 to any other."""
     moved = []
-    for scaling in SWEPT:
+    for scaling in SCALINGS:
         error = means(lines, "test_mae", scaling)
         for name in (VAE, MCVAE):
             swept = error[[f"{name}, lambda {each:g}" for each in LAMBDAS]]

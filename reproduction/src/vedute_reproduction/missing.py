@@ -168,7 +168,7 @@ def chosen(hidden: Hidden, tried: Sequence[int], seed: int, predict: Predict = b
 
 
 @dataclass(frozen=True)
-class Task:
+class Hiding:
     """One view hidden in one third of the centers."""
 
     name: str
@@ -221,7 +221,7 @@ def _judged(truth: Array, guess: Array, sd: Array | None) -> Line:
 def run(given: Given, how: How) -> pd.DataFrame:
     """All views, each hidden in each third of the centers."""
     views, asked = list(given.source.draw(0).views), (given.named("missing"), given.n_components)
-    tasks = [Task(*asked, view, *place) for place in how.places for view in views]
+    tasks = [Hiding(*asked, view, *place) for place in how.places for view in views]
     return each_part(tasks, given.source, how)
 
 

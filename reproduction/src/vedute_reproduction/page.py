@@ -43,7 +43,7 @@ TABLES = {"sd": "SD_2", "adni-cnp": "ADNI_2", "heart4": None, "fedprox-cnp": "AD
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """A part of the page: the files that it needs, without their endings, and what it computes from them."""
 
     files: tuple[str, ...]
@@ -144,24 +144,24 @@ def _private(results: Results) -> Facts:
 
 
 PARTS = {
-    "studies": Part(tuple(f"{name}-data" for name in STUDIES), studies),
-    "sd": Part(("sd",), sd.facts),
-    "adni": Part(("adni-cnp",), adni.facts),
-    "heart4": Part(("heart4", "heart4-data"), heart4.facts),
-    "encoders": Part(("sd", "adni-cnp", "corrections"), encoders.facts),
-    "fedprox": Part(("fedprox-cnp", "fedprox"), fedprox.facts),
-    "corrections": Part(("collapse", "corrections"), corrections.facts),
-    "selection": Part(("selection", "selection-cnp", "sd-data"), selection.facts),
-    "privacy": Part(
+    "studies": Section(tuple(f"{name}-data" for name in STUDIES), studies),
+    "sd": Section(("sd",), sd.facts),
+    "adni": Section(("adni-cnp",), adni.facts),
+    "heart4": Section(("heart4", "heart4-data"), heart4.facts),
+    "encoders": Section(("sd", "adni-cnp", "corrections"), encoders.facts),
+    "fedprox": Section(("fedprox-cnp", "fedprox"), fedprox.facts),
+    "corrections": Section(("collapse", "corrections"), corrections.facts),
+    "selection": Section(("selection", "selection-cnp", "sd-data"), selection.facts),
+    "privacy": Section(
         ("privacy", "privacy-rounds", "privacy-cnp", "privacy-cnp-rounds", "sd", "adni-cnp"), privacy.facts
     ),
-    "variability": Part(
+    "variability": Section(
         ("variability", "variability-features", "variability-cnp", "variability-cnp-features"), variability.facts
     ),
-    "missing": Part(("missing", "missing-cnp"), missing.facts),
-    "slips": Part((), slips),
-    "tables": Part(("sd", "adni-cnp", "heart4", "fedprox-cnp"), tables),
-    "short": Part(("sd", "adni-cnp", "heart4", "collapse", "corrections"), short),
+    "missing": Section(("missing", "missing-cnp"), missing.facts),
+    "slips": Section((), slips),
+    "tables": Section(("sd", "adni-cnp", "heart4", "fedprox-cnp"), tables),
+    "short": Section(("sd", "adni-cnp", "heart4", "collapse", "corrections"), short),
 }
 NAMES = tuple(dict.fromkeys(name for part in PARTS.values() for name in part.files))
 REPEATED = tuple(name for name in NAMES if not name.endswith(("-rounds", "-data", "-features")))  # a line for each fold
@@ -179,7 +179,7 @@ def page(folder: Path, place: str = ".") -> str:
     return re.sub(r"\]\(([\w-]+\.png)\)", rf"]({place}/\1)", filled(text)) + "\n"
 
 
-def _computed(part: Part, results: Results, folder: Path) -> Any:
+def _computed(part: Section, results: Results, folder: Path) -> Any:
     """What a part tells; files that were written by a run without rivals, or cut, do not have it."""
     try:
         return part.facts(results)

@@ -19,7 +19,7 @@ from vedute.core.predict import Emission
 from vedute.privacy.figures import spreads
 from vedute.privacy.paper import ratio
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
-from vedute_reproduction.arms import Scaled, Scaling, mean_error, scaled, score
+from vedute_reproduction.arms import SCALINGS, Scaled, Scaling, mean_error, scaled, score
 from vedute_reproduction.canvas import canvas, finished, logarithmic, tidy
 from vedute_reproduction.comparison import printed
 from vedute_reproduction.contenders import DEFAULT, PAPER
@@ -43,14 +43,13 @@ EPSILONS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 CLIPS = (0.05, 0.1, 0.2, 0.3, 0.5)
 TOTALS = (1.0, 3.0)  # that hospitals might sign, beside those that the paper's runs come to
 SAME_TOTALS = (0.1, 1.0, 10.0)  # eps of a mechanism, clipped so that the bound moves as in the paper's main experiment
-ROUNDS = (*range(1, 21), *range(25, 101, 5))
-SCALINGS: tuple[Scaling, ...] = ("per center", "shared")
+LOOKED_AT = (*range(1, 21), *range(25, 101, 5))
 NONE = "none"
 UNBOUNDED = float("nan")  # where exact values leave
 # results -> the table of the paper beside them, and those of methods without privacy on the same folds
 NAMES = {"privacy": ("SD_2", "sd"), "privacy-cnp": ("ADNI_2", "adni-cnp")}
 POINT = ["sweep", "policy", "first_round", "epsilon", "clip", "scaling"]
-METRICS = {"test_mae": "MAE test", "accuracy": "accuracy"}
+SCORES = {"test_mae": "MAE test", "accuracy": "accuracy"}
 EXPLODES = 1.0  # rho from which the clip bound grows
 PAPER_NAMES = {("none", ""): "Fed-mv-PPCA", ("paper", "raw"): "DP-Fed-mv-PPCA"}
 BLUE, ORANGE, GREEN, BLACK = "#0072b2", "#d55e00", "#009e73", "#000000"  # Okabe and Ito
@@ -193,25 +192,25 @@ class Walk:
         for name, variant in variants.items():
             trail = variant.fit(centers, seed)
             about = {"scenario": self.dealing, "run": name, "repeat": self.repeat, "fold": self.fold}
-            lines += [about | line for line in _told(trail)]
+            lines += [about | line for line in _by_view(trail)]
             if self.dealing == "IID":
                 lines += [about | line for line in _scored(trail, centers, test, fold)]
         return lines
 
 
-def _told(trail: Trail) -> Iterator[Line]:
+def _by_view(trail: Trail) -> Iterator[Line]:
     """The sd between centers of each parameter, and sigma~2, of every view."""
     for view in trail.layout.names:
         found = spreads(trail.priors, view) | {"noise variance": [p.views[view].sigma2 for p in trail.priors]}
         for quantity, values in found.items():
             unknown = len(trail.priors) - len(values)  # rounds that had no spread yet
-            for r in ROUNDS:
+            for r in LOOKED_AT:
                 if unknown < r <= len(trail.priors):
                     yield {"round": r, "view": view, "quantity": quantity, "value": values[r - 1 - unknown]}
 
 
 def _scored(trail: Trail, centers: Scaled, test: Scaled, fold: Fold) -> Iterator[Line]:
-    for r in ROUNDS:
+    for r in LOOKED_AT:
         if r <= len(trail.priors):
             found = score(trail.after(r), centers, test, fold)
             for quantity, value in (("accuracy", found.accuracy), ("test_mae", found.test_mae)):
@@ -237,7 +236,7 @@ def summary(lines: pd.DataFrame, table: str) -> pd.DataFrame:
         about |= {"rho": folds["rho"].iloc[0], "total": folds["total"].iloc[0], "folds": len(folds)}
         about["noise_ratio"] = folds["noise_ratio"].quantile(0.5)
         plain = _plain(lines, str(about["scaling"]))
-        for metric in METRICS:
+        for metric in SCORES:
             values = folds[metric]
             about |= {
                 metric: values.mean(),
@@ -250,7 +249,7 @@ def summary(lines: pd.DataFrame, table: str) -> pd.DataFrame:
             about[f"{metric}_paper"] = _printed(about, metric, table)
         found.append(about)
     whole = pd.DataFrame(found)
-    for metric in METRICS:
+    for metric in SCORES:
         for _, part in whole.groupby("sweep", sort=False):
             asked = part[f"{metric}_p"].dropna()
             whole.loc[asked.index, f"{metric}_p"] = holm(asked.to_list())
@@ -274,7 +273,7 @@ def _printed(about: dict[str, object], metric: str, table: str) -> float:
 def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
     """One line for each point; ``paper`` heads its values."""
     head = ["policy", "round 1", "eps of a mechanism", "clip", "rho", "true total eps", "units"]
-    for title in METRICS.values():
+    for title in SCORES.values():
         head += [title, paper, "worse in"]
     body = []
     repeats = int(table["folds"].max()) // N_FOLDS
@@ -288,7 +287,7 @@ def markdown(table: pd.DataFrame, paper: str = "paper") -> str:
             _total(row),
         ]
         cells.append(str(row["scaling"]))
-        for metric in METRICS:
+        for metric in SCORES:
             cells += [_measured(row, metric), told(row[f"{metric}_paper"], ".4g"), _worse(row, metric, repeats)]
         body.append(cells)
     return rows(head, body)
@@ -336,7 +335,7 @@ def floored(rounds: pd.DataFrame, run: str) -> float:
     return float((wide <= 1.01 * wide.iloc[-1]).all(axis=1).idxmax())
 
 
-def collapse(rounds: pd.DataFrame, run: str, share: float) -> dict[str, float]:
+def fallen(rounds: pd.DataFrame, run: str, share: float) -> dict[str, float]:
     """The first kept round (G/K) after which the median sd of W of each view is below a share of its first."""
     own = rounds[(rounds["scenario"] == "G/K") & (rounds["run"] == run) & (rounds["quantity"] == "W")]
     wide = own.pivot(index="round", columns="view", values="median")
@@ -533,7 +532,7 @@ def _facts(name: str, paper: str, lines: pd.DataFrame, rounds: pd.DataFrame, com
     gone = table[table["sweep"].isin(["eps", "clip"]) & (table["rho"] >= EXPLODES)]
     asked = rounds[(rounds["scenario"] == "IID") & (rounds["quantity"] == "test_mae")]
     last_round = (lines["sweep"] == "total") & (lines["policy"] == "subject")
-    ended = {run: collapse(rounds, run, 1e-3) for run in (NONE, *FIRST_ROUNDS)}
+    ended = {run: fallen(rounds, run, 1e-3) for run in (NONE, *FIRST_ROUNDS)}
     noise = {run: after_all(rounds, "noise variance", run) for run in (NONE, *FIRST_ROUNDS)}
     without = [value(means(compared, "test_mae"), "IID", 3, method) for method in (PAPER, DEFAULT)]
     return {

@@ -21,7 +21,7 @@ NOT_ADNI = (
     "This is not ADNI: the rows are those of {name}. The paper's values beside them are those of ADNI, for "
     "orientation; agreement is neither expected nor claimed."
 )
-COMPLETE = "Of {all} subjects the {kept} with every cell observed are used; K takes views away again."
+KEPT = "Of {all} subjects the {kept} with every cell observed are used; K takes views away again."
 PAPERS_ADNI = "The paper has 311 (AD 207, NL 104), and 7, 41, 41 and 41 features."
 GROUP_NEEDS, SITE_NEEDS = 18, 6  # subjects: for six centers in three folds; for one center in three folds
 VARYING = 6  # subjects at least who differ from the most frequent value of a column, or folds may not see it vary
@@ -102,7 +102,7 @@ def _in_place_of_adni(whole: Dataset, name: str, q: int, suffix: str, path: Path
     """Complete rows, and unless the study calls itself ADNI a remark that they are not."""
     data = complete_rows(whole)
     _check_size(data, q, path)
-    kept = COMPLETE.format(all=len(whole), kept=len(data))
+    kept = KEPT.format(all=len(whole), kept=len(data))
     if re.match(r"adni\b", name, re.IGNORECASE):
         return Given(FixedStudy(data), name, q, "ADNI", suffix=suffix, remarks=(kept,))
     remarks = (NOT_ADNI.format(name=name), kept)

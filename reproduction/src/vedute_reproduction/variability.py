@@ -40,10 +40,10 @@ PARTED: dict[str, Parting] = {"groups and views": "G/K", "views": "K"}  # of the
 N_DRAWS = 4000
 _ROW = "\0row"  # a view of row numbers that rides along when rows are dealt, to find the truth of what is taken away
 Tables = dict[str, dict[str, Array]]
-COLOURS = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito
+BY_CENTER = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito
 BLACK, GREY = "#000000", "#bbbbbb"
 TWO_SD = 2.0
-LONGEST = 20  # letters over a small panel
+LETTERS = 20  # letters over a small panel
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _unnumbered(tables: Mapping[str, Mapping[str, Array]]) -> tuple[Tables, dict
 
 
 @dataclass(frozen=True)
-class Task:
+class Imputing:
     """One fold with both presets."""
 
     name: str
@@ -184,7 +184,7 @@ def run(given: Given, how: How) -> pd.DataFrame:
         raise UserError(
             f"view {narrow[0]!r} has one feature; the figure of the centers shows two features of each view"
         )
-    tasks = [Task(given.named("variability"), given.n_components, *place) for place in how.places]
+    tasks = [Imputing(given.named("variability"), given.n_components, *place) for place in how.places]
     return each_part(tasks, given.source, how)
 
 
@@ -222,7 +222,7 @@ def centers(scene: Scene, title: str) -> dict[str, bytes]:
 def _latent(axes: Axes, scene: Scene) -> None:
     rng = np.random.default_rng(0)
     kinds = sorted({str(group) for groups in scene.groups.values() for group in groups})
-    for colour, (center, views) in zip(COLOURS, scene.centers.items(), strict=True):
+    for colour, (center, views) in zip(BY_CENTER, scene.centers.items(), strict=True):
         mean, cov = scene.model.transform(views, center=center, return_cov=True)
         samples = np.stack([rng.multivariate_normal(m, c) for m, c in zip(np.asarray(mean), cov, strict=True)])
         for kind, marker in zip(kinds, ("o", "^"), strict=True):
@@ -236,7 +236,7 @@ def _latent(axes: Axes, scene: Scene) -> None:
 
 
 def _original(axes: Axes, scene: Scene, view: str) -> None:
-    for colour, (center, views) in zip(COLOURS, scene.centers.items(), strict=True):
+    for colour, (center, views) in zip(BY_CENTER, scene.centers.items(), strict=True):
         held = view in views
         if held:
             axes.plot(*views[view][:, :2].T, ".", color=colour, markersize=3, alpha=0.5)  # observed
@@ -280,8 +280,8 @@ def features(scene: Scene, part: Imputed, title: str) -> dict[str, bytes]:
             x = np.linspace(min(low, truth.min()), max(high, truth.max()), 200)
             density = np.exp(-0.5 * ((x[:, None] - mean) / sd) ** 2) / (sd * np.sqrt(2.0 * np.pi))
             axes.hist(truth, bins=12, density=True, color=GREY, label="truth in the test rows")
-            axes.plot(x, density.mean(axis=1), color=COLOURS[0], linewidth=1.4, label="imputed from the other views")
-            axes.plot(x, gaussian_kde(whole[:, j])(x), color=COLOURS[1], linewidth=1.0, linestyle="--",
+            axes.plot(x, density.mean(axis=1), color=BY_CENTER[0], linewidth=1.4, label="imputed from the other views")
+            axes.plot(x, gaussian_kde(whole[:, j])(x), color=BY_CENTER[1], linewidth=1.0, linestyle="--",
                       label="global distribution")  # fmt: skip
             axes.set_title(_short(part.names[j]), fontsize=7.0, pad=2, parse_math=False)
             axes.set_yticks([])
@@ -295,7 +295,7 @@ def features(scene: Scene, part: Imputed, title: str) -> dict[str, bytes]:
 
 def _short(name: str) -> str:
     """The end of a long name: that is where names of one view differ."""
-    return name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}"
+    return name if len(name) <= LETTERS else f"…{name[1 - LETTERS :]}"
 
 
 def write(lines: pd.DataFrame, scene: Scene, out: Path, given: Given) -> list[Path]:
