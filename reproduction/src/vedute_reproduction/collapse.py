@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from vedute import FederatedPPCA
 from vedute.core.params import Spreads
 from vedute.core.streams import stream
-from vedute.data.synthetic import make_hierarchical
-from vedute.estimator import FederatedPPCA
+from vedute.datasets import make_hierarchical
 from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.comparison import styles
 from vedute_reproduction.contenders import CORRECTED, DEFAULT

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from vedute.core.params import Array
 from vedute.core.streams import stream
-from vedute.data.scenarios import split
 from vedute.errors import UserError
+from vedute.scenarios import split
 
 Rows = NDArray[np.intp]
 Labels = NDArray[Any]

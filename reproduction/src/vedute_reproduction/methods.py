@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vedute import FederatedPPCA
 from vedute.core.layout import Layout
 from vedute.core.params import Array
 from vedute.core.predict import Emission, posterior, predicted
 from vedute.data.scaling import Ranges
 from vedute.errors import ConvergenceWarning, DataWarning
-from vedute.estimator import FederatedPPCA
 from vedute.federation.model import Model
 
 Views = Mapping[str, Array]

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from vedute import FederatedPPCA
 from vedute.core.params import Array
 from vedute.core.streams import stream
-from vedute.data.scenarios import split
-from vedute.estimator import FederatedPPCA
+from vedute.scenarios import split
 from vedute_reproduction.baselines.mofa import MOFA, installed
 from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.folds import Dataset

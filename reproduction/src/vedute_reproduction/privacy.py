@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from vedute import PaperPrivacy, SubjectPrivacy
 from vedute.core.predict import Emission
 from vedute.privacy.figures import spreads
 from vedute.privacy.paper import ratio
-from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute_reproduction.arms import SCALINGS, Scaled, Scaling, mean_error, scaled, score
 from vedute_reproduction.canvas import canvas, finished, logarithmic, tidy
 from vedute_reproduction.comparison import printed

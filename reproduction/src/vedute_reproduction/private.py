@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from vedute import PaperPrivacy, SubjectPrivacy
 from vedute.core.layout import Layout
 from vedute.core.params import GlobalPrior
 from vedute.core.predict import global_emission
@@ -14,7 +15,6 @@ from vedute.federation.fitting import conclude, prepare, run
 from vedute.federation.loop import Progress
 from vedute.federation.private import Ledgers, described, fit_privately
 from vedute.federation.settings import Settings
-from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute.sources import open_rows, open_source
 from vedute_reproduction.arms import Scaling
 from vedute_reproduction.methods import ROUNDS, Centers, Projection, end_of, quietly

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vedute.choice import select_components
+from vedute import select_components
 from vedute.core.params import Array
 from vedute.federation.model import Model
 from vedute_reproduction.arms import ends_of

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from vedute import Study
 from vedute.core.streams import stream
-from vedute.data.study import Study
-from vedute.data.synthetic import make_sd
+from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute_reproduction.folds import Dataset
 from vedute_reproduction.keeping import Source

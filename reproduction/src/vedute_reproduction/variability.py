@@ -18,9 +18,9 @@ import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import kstwo
 
+from vedute import FederatedPPCA
 from vedute.core.params import Array
 from vedute.errors import UserError
-from vedute.estimator import FederatedPPCA
 from vedute_reproduction.canvas import canvas, finished, tidy
 from vedute_reproduction.folds import Dataset, Labels, Parting, dealt, seed_of
 from vedute_reproduction.keeping import How, Line, each_part
