@@ -1,5 +1,5 @@
 # `make demo` and `make test` do all the set-up: they make .venv and fill it from the pinned locks.
-# A stamp file remembers that, so a second run installs nothing until a lock or pyproject.toml changes.
+# A stamp file remembers that, so a second run installs nothing until a lock or a pyproject.toml changes.
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -61,9 +61,9 @@ $(VENV)/.demo-installed: requirements/demo.lock pyproject.toml | $(BIN)/python
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.dev-installed: requirements/dev.lock pyproject.toml | $(BIN)/python
+$(VENV)/.dev-installed: requirements/dev.lock pyproject.toml reproduction/pyproject.toml | $(BIN)/python
 	$(PIP) install -r requirements/dev.lock
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(PIP) install --no-deps --no-build-isolation --editable . --editable ./reproduction
 	touch $@
 
 # What tests need besides Python: hosts, a real browser, an accessibility checker; what it cannot install it names.

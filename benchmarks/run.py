@@ -18,11 +18,11 @@ from time import perf_counter, process_time
 import numpy as np
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
+from vedute.run.fitting import fold
 
 from vedute import FederatedPPCA
 from vedute.datasets import make_sd
 from vedute.model.schema import Layout
-from vedute.run.fitting import fold
 from vedute.run.settings import Settings
 from vedute.scenarios import split
 

@@ -31,4 +31,4 @@ def _walk(context: click.Context) -> Iterator[click.Context]:
         for name in context.command.list_commands(context):
             found = context.command.get_command(context, name)
             assert found is not None
-            yield from _walk(click.Context(found, context, name, **found.context_settings))
+            yield from _walk(found.make_context(name, [], context, resilient_parsing=True))

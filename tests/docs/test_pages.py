@@ -26,7 +26,7 @@ COMMAND = re.compile(
 )
 TOLD_ONLY = {
     "    vedute paper adni --study adni.toml --out results",  # needs ADNI itself
-    "    vedute paper all --data FOLDER --out DIR",  # takes hours; tests/evaluation run its parts in small
+    "    vedute paper all --data FOLDER --out DIR",  # takes hours; reproduction/tests run its parts in small
 }
 
 

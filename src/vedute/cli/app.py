@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import click
 
-from vedute.cli.lazy import Lazy
+from vedute.cli.lazy import Lazy, Plugin
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.version import __version__
 
@@ -30,7 +30,14 @@ COMMANDS = (
     "paper",
     "federation",
     "completion",
-)  # a command NAME is the function ``command`` of the module vedute.cli.NAME
+)  # a command NAME is the function ``command`` of the module vedute.cli.NAME, if no other package has it
+ELSEWHERE = {
+    "paper": Plugin(
+        "Run the paper's experiments again, its own numbers beside ours.",
+        "vedute-reproduction",
+        "install it from the folder of vedute's source: pip install ./reproduction",
+    )
+}
 
 OUR_FAULT, USERS_TURN, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 
@@ -45,6 +52,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     cls=Lazy,
     package="vedute.cli",
     names=COMMANDS,
+    plugins=ELSEWHERE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--debug", is_flag=True, help="Show where an unexpected error came from.")

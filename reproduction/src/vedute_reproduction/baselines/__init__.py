@@ -1,0 +1,1 @@
+"""The methods that ours is compared with."""

@@ -1,1 +1,0 @@
-"""What each experiment leaves in its folder: a Markdown table, tidy lines, figures."""

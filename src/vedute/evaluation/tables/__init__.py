@@ -1,1 +1,0 @@
-"""The tables of the experiments, with the paper's values in the next column."""
