@@ -8,8 +8,8 @@ from scipy.linalg import expm
 from scipy.stats import ortho_group
 
 from core_cases import bunch_of, draw, flat_prior, some_covariance, some_prior, some_state, with_holes
+from objective import log_likelihood, log_prior, variational_bound
 from vedute.model.alignment import align, rotation_towards
-from vedute.model.objective import log_likelihood, log_prior, variational_bound
 
 Q = 3
 

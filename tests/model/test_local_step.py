@@ -7,9 +7,9 @@ import pytest
 
 import appendix_a as ref
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, stacked, with_holes
-from vedute.model.local_step import LocalRule, State, e_step, fit, free_columns, iterate, relative_spread
+from vedute.model.local_step import LocalRule, e_step, fit, free_columns, iterate, relative_spread
 from vedute.model.means import joint_means, precisions
-from vedute.model.stacked import StackedPrior
+from vedute.model.stacked import StackedPrior, State
 
 PAPER = LocalRule(mean="marginal", spread=False, expand=False, narrow=True)
 Q = 2

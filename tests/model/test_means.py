@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 from core_cases import bunch_of, draw, flat_prior, some_covariance, some_prior, some_state, stacked, with_holes
-from vedute.model.local_step import LocalRule, State, fit, relative_spread
+from objective import log_posterior, variational_bound
+from vedute.model.local_step import LocalRule, fit, relative_spread
 from vedute.model.means import _System, joint_means, marginal_means, precisions
-from vedute.model.objective import log_posterior, variational_bound
-from vedute.model.stacked import make_bunch
+from vedute.model.stacked import State, make_bunch
 from vedute.model.statistics import Statistics
 
 Q = 2

@@ -16,9 +16,8 @@ from core_cases import (
     stacked,
     with_holes,
 )
-from vedute.model.local_step import State
-from vedute.model.objective import log_likelihood, log_posterior, log_prior, variational_bound
-from vedute.model.stacked import StackedPrior
+from objective import log_likelihood, log_posterior, log_prior, variational_bound
+from vedute.model.stacked import StackedPrior, State
 
 Q = 2
 

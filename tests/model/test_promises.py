@@ -7,8 +7,8 @@ import pytest
 
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, with_holes
 from never_falls import assert_never_falls
+from objective import log_likelihood, log_posterior, variational_bound
 from vedute.model.local_step import LocalRule, iterate
-from vedute.model.objective import log_likelihood, log_posterior, variational_bound
 
 Q = 2
 SIZES = [(6,), (5, 4, 3), (3, 1, 2)]

@@ -8,9 +8,9 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from core_cases import bunch_of, draw, some_prior, with_holes
-from vedute.model.local_step import LocalRule, State, fit
+from vedute.model.local_step import LocalRule, fit
 from vedute.model.seeds import stream
-from vedute.model.stacked import StackedPrior
+from vedute.model.stacked import StackedPrior, State
 from vedute.model.uncertainty import center_posterior, evidence, information, symmetric_basis
 from vedute.model.waic import BLOCK, Sums, log_densities, pointwise, sums
 from vedute.model.waic import draw as draw_parameters

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from vedute.model.local_step import State
 from vedute.model.schema import Layout
-from vedute.model.stacked import StackedPrior, make_bunch
+from vedute.model.stacked import StackedPrior, State, make_bunch
 from vedute.model.statistics import from_rows
 
 

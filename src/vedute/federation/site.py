@@ -27,8 +27,8 @@ from vedute.federation.encoding import build_question, content_arrays
 from vedute.federation.messages import Reply, Request, decode_request, encode_reply
 from vedute.federation.plausible import check_basis, check_parameters, check_prior, check_scaled, check_scaler
 from vedute.model.alignment import turned_center
-from vedute.model.local_step import State
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
+from vedute.model.stacked import State
 from vedute.privacy.policies import Policy, accept
 from vedute.privacy.policies.none import EXACT
 from vedute.privacy.release import Release, digest

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from vedute.model.local_step import State
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Bunch, StackedPrior, State
 
 
 def align(bunch: Bunch, prior: StackedPrior, state: State) -> tuple[State, Array]:

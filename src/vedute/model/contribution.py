@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import digamma
 
-from vedute.model.local_step import LocalRule, State, e_step, relative_spread
+from vedute.model.local_step import LocalRule, e_step, relative_spread
 from vedute.model.means import joint_means, marginal_means, precisions
 from vedute.model.parameters import Array
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Bunch, StackedPrior, State
 
 
 @dataclass(frozen=True)

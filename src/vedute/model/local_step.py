@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vedute.model import complete
 from vedute.model.means import joint_means, marginal_means, precisions, times
 from vedute.model.parameters import Array
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Bunch, StackedPrior, State
 
 SIGMA2_FLOOR = 1e-12  # in the units of the scaled data: keeps a perfectly explained view from dividing by zero
 
@@ -28,17 +28,6 @@ class LocalRule:
     spread: bool = True  # carry the posterior covariance of the rows of W through the E-step
     expand: bool = True  # where no prior holds W or mu, rescale W so that x has variance one (PX-EM: fewer steps)
     narrow: bool = False  # the paper's rule for views with d_k <= q: only the first d_k - 1 columns are free
-
-
-@dataclass(frozen=True)
-class State:
-    """Parameters of the centers of a bunch, and the covariance of a row (w_j, mu_j) for each class of features."""
-
-    mu: Array  # (B, D)
-    W: Array  # (B, D, q)
-    sigma2: Array  # (B, K)
-    m: Array  # (B, q)
-    cov: Array | None = None  # (B, G, q+1, q+1)
 
 
 @dataclass(frozen=True)

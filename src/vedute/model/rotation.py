@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.model.local_step import State
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
-from vedute.model.stacked import Bunch, StackedPrior, make_bunch
+from vedute.model.stacked import Bunch, StackedPrior, State, make_bunch
 from vedute.model.statistics import Statistics
 
 NEGLIGIBLE = 1e-13  # a direction shorter than this, relative to the longest, is rounding error

@@ -71,6 +71,17 @@ class Bunch:
         return np.unique(self.owner, return_index=True)
 
 
+@dataclass(frozen=True)
+class State:
+    """Parameters of the centers of a bunch, and the covariance of a row (w_j, mu_j) for each class of features."""
+
+    mu: Array  # (B, D)
+    W: Array  # (B, D, q)
+    sigma2: Array  # (B, K)
+    m: Array  # (B, q)
+    cov: Array | None = None  # (B, G, q+1, q+1)
+
+
 def make_bunch(parts: Sequence[Statistics], weight: Array | None = None) -> Bunch:
     """Stack the statistics of centers that :func:`shape_key` finds alike."""
     first = parts[0]

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.model.local_step import State
 from vedute.model.means import precisions
 from vedute.model.parameters import Array
 from vedute.model.schema import Layout
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Bunch, StackedPrior, State
 
 LEAST_SHAPE = 0.5  # of the inverse gamma, where a flat prior and hardly a cell leave none
 

@@ -13,12 +13,12 @@ import numpy as np
 from vedute.errors import BreakdownError
 from vedute.model.alignment import align, rebased
 from vedute.model.contribution import Contribution, contributions
-from vedute.model.local_step import State, fit, free_columns
+from vedute.model.local_step import fit, free_columns
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
 from vedute.model.rotation import Rotation, Turned, find_rotation, turn
 from vedute.model.schema import Layout
 from vedute.model.seeds import RoundStream, stream
-from vedute.model.stacked import Bunch, StackedPrior, make_bunch, shape_key, stack_prior
+from vedute.model.stacked import Bunch, StackedPrior, State, make_bunch, shape_key, stack_prior
 from vedute.model.statistics import Accumulator, Statistics
 from vedute.run.settings import Plan
 

@@ -17,11 +17,10 @@ from vedute.data.threads import in_threads, workers
 from vedute.errors import BreakdownError, UserError
 from vedute.model.alignment import principal_axes, turned_center
 from vedute.model.contribution import Contribution
-from vedute.model.local_step import State
 from vedute.model.master import unbiased
 from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.model.schema import Layout
-from vedute.model.stacked import Bunch
+from vedute.model.stacked import Bunch, State
 from vedute.privacy.ledger import Ledger, open_ledger
 from vedute.privacy.policies import NoPrivacy, Policy
 from vedute.privacy.second_moments import SecondMoments, Told

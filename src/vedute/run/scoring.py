@@ -17,11 +17,11 @@ import numpy as np
 from vedute.data.rows import Rows
 from vedute.data.scaling import Scaler, scaling_of
 from vedute.errors import UserError
-from vedute.model.local_step import LocalRule, State
+from vedute.model.local_step import LocalRule
 from vedute.model.parameters import Array, CenterParams
 from vedute.model.prediction import posterior as latent_posterior
 from vedute.model.prediction import predicted
-from vedute.model.stacked import Bunch, StackedPrior, make_bunch, stack_prior
+from vedute.model.stacked import Bunch, StackedPrior, State, make_bunch, stack_prior
 from vedute.model.statistics import Statistics
 from vedute.model.uncertainty import Evidence, Information, Posterior, center_posterior, evidence, information
 from vedute.model.waic import Sums, pointwise, sums

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from vedute.model.local_step import State, relative_spread, trusted
+from vedute.model.local_step import relative_spread, trusted
 from vedute.model.means import precisions, times
 from vedute.model.parameters import Array
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Bunch, StackedPrior, State
 
 
 def log_likelihood(bunch: Bunch, state: State) -> Array:
