@@ -9,7 +9,7 @@ from scipy.stats import ortho_group
 
 from core_cases import bunch_of, draw, flat_prior, some_covariance, some_prior, some_state, with_holes
 from objective import log_likelihood, log_prior, variational_bound
-from vedute.model.alignment import align, rotation_towards
+from vedute.model.contribution import align, rotation_towards
 
 Q = 3
 

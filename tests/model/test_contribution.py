@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import invgamma
 
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, stacked, with_holes
-from vedute.model.alignment import rebased
-from vedute.model.contribution import contributions
+from vedute.model.contribution import contributions, rebased
 from vedute.model.local_step import LocalRule, fit, relative_spread
 from vedute.model.means import joint_means, precisions
 

@@ -5,10 +5,9 @@ import pytest
 
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, statistics_of
 from objective import log_likelihood, log_posterior, variational_bound
-from vedute.model.alignment import align
-from vedute.model.contribution import contributions
+from vedute.model.contribution import align, contributions
 from vedute.model.local_step import LocalRule, fit
-from vedute.model.rotation import find_rotation, turn
+from vedute.model.stacked import find_rotation, turn
 
 Q = 2
 RULES = [LocalRule(), LocalRule(spread=False), LocalRule("marginal", False, False), LocalRule("marginal", True, False)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from vedute.model.schema import Layout
+from vedute.model.parameters import Layout
 from vedute.model.stacked import StackedPrior, State, make_bunch
 from vedute.model.statistics import from_rows
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma
 
 from vedute.model.local_step import LocalRule, e_step, relative_spread
 from vedute.model.means import joint_means, marginal_means, precisions
-from vedute.model.parameters import Array
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, ViewParams
 from vedute.model.stacked import Bunch, StackedPrior, State
 
 
@@ -136,3 +138,115 @@ def _spreads(
         np.add.reduceat(gain * weight, starts, axis=1) / cells,
         means.var_m,
     )
+
+
+def align(bunch: Bunch, prior: StackedPrior, state: State) -> tuple[State, Array]:
+    """The state with its latent space rotated towards the prior's W~, and the rotations (B, q, q)."""
+    weight = np.where(prior.precision_W > 0, prior.precision_W, prior.precision_W.max() or 1.0)
+    seen = (bunch.n_features > 0) * weight[bunch.layout.view_of]
+    R = rotation_towards(state.W * seen[..., None], prior.W)
+    q = R.shape[-1]
+    cov = state.cov
+    if cov is not None:
+        whole = np.broadcast_to(np.eye(cov.shape[-1]), (len(R), 1, *cov.shape[-2:])).copy()
+        whole[..., :q, :q] = R[:, None]
+        cov = whole.mT @ cov @ whole
+    return State(state.mu, state.W @ R, state.sigma2, (state.m[:, None] @ R)[:, 0], cov), R
+
+
+def rebased(state: State, L: Array) -> State:
+    """The same model with its latent space written in another basis: x -> L^-1 x, W -> W L, m -> L^-1 m."""
+    q = len(L)
+    cov = state.cov
+    if cov is not None:
+        whole = np.eye(cov.shape[-1])
+        whole[:q, :q] = L
+        cov = whole.T @ cov @ whole
+    return State(state.mu, state.W @ L, state.sigma2, np.linalg.solve(L, state.m.T).T, cov)
+
+
+def rotation_towards(W: Array, target: Array) -> Array:
+    """The orthogonal R that brings ``W R`` nearest to the target."""
+    U, _, Vt = np.linalg.svd(W.mT @ target)
+    return np.asarray(U @ Vt)
+
+
+def principal_axes(prior: GlobalPrior) -> Array:
+    """The rotation that makes components uncorrelated in what they explain, largest first, largest loading positive."""
+    W = np.concatenate([v.W / np.sqrt(v.sigma2) for v in prior.views.values()])
+    _, _, Vt = np.linalg.svd(W.T @ W)
+    turned = W @ Vt.T
+    signs = np.sign(turned[np.abs(turned).argmax(axis=0), np.arange(turned.shape[1])])
+    return np.asarray(Vt.T * np.where(signs == 0, 1.0, signs))
+
+
+def turned_prior(prior: GlobalPrior, R: Array) -> GlobalPrior:
+    """The prior with its latent space rotated."""
+    return prior.with_views({name: replace(view, W=view.W @ R) for name, view in prior.views.items()})
+
+
+def turned_center(center: CenterParams, R: Array) -> CenterParams:
+    """The parameters of a center with its latent space rotated."""
+    views = {name: ViewParams(view.mu, view.W @ R, view.sigma2) for name, view in center.views.items()}
+    return CenterParams(views, center.m @ R)
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def view_shapes(d: int, q: int) -> Shapes:
+    """The parts of a view's contribution, in order."""
+    return {
+        "centers": (), "count": (d,), "d_mu": (d,), "d_W": (d, q), "sq_mu": (), "sq_W": (q, q), "var_mu": (),
+        "var_W": (q, q), "turn": (q, q), "mu_gain": (), "precision": (), "log_sigma2": (), "noise_gain": (),
+    }  # fmt: skip
+
+
+def common_shapes(q: int) -> Shapes:
+    """The parts that all views share, in order."""
+    return {"centers": (), "m": (q,), "sq_m": (q, q), "var_m": (q, q), "subjects": (), "sq_x": (q, q)}
+
+
+def packed_size(layout: Layout, q: int) -> int:
+    """How many numbers a contribution has."""
+    return _size(common_shapes(q)) + sum(_size(view_shapes(d, q)) for d in layout.sizes)
+
+
+def pack(contribution: Contribution, layout: Layout) -> Array:
+    """All numbers of a contribution; zeros for views of the layout that it lacks."""
+    q = len(contribution.m)
+    parts = [_flat(contribution, common_shapes(q))]
+    for name, d in zip(layout.names, layout.sizes, strict=True):
+        shapes = view_shapes(d, q)
+        held = contribution.views.get(name)
+        parts.append(np.zeros(_size(shapes)) if held is None else _flat(held, shapes))
+    return np.concatenate(parts)
+
+
+def unpack(vector: Array, layout: Layout, q: int) -> Contribution:
+    """The contribution again; views that no center held are left out."""
+    common, at = _cut(vector, 0, common_shapes(q))
+    views = {}
+    for name, d in zip(layout.names, layout.sizes, strict=True):
+        parts, at = _cut(vector, at, view_shapes(d, q))
+        if round(float(parts["centers"])) > 0:
+            views[name] = ViewContribution(**parts)
+    return Contribution(views, **common)
+
+
+def _size(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def _flat(value: object, shapes: Shapes) -> Array:
+    return np.concatenate([np.ravel(getattr(value, name)) for name in shapes])
+
+
+def _cut(vector: Array, at: int, shapes: Shapes) -> tuple[dict[str, Any], int]:
+    found: dict[str, Any] = {}
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        part = np.asarray(vector[at : at + size]).reshape(shape)
+        found[name] = part if shape else part[()]
+        at += size
+    return found, at

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.model.means import precisions
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, Layout
 from vedute.model.stacked import Bunch, StackedPrior, State
 
 LEAST_SHAPE = 0.5  # of the inverse gamma, where a flat prior and hardly a cell leave none

@@ -14,7 +14,7 @@ from vedute.data.files import from_json, read_whole, sweep, to_json, write_whole
 from vedute.data.rows import DataChanged, Nothing, StudyRows
 from vedute.data.study import Study
 from vedute.errors import DataWarning, UserError
-from vedute.model.schema import Schema
+from vedute.model.parameters import Schema
 from vedute.model.stacked import State
 from vedute.run import run_folder
 from vedute.run.checkpoint import Checkpoints, load_data, load_snapshot, save_data
