@@ -167,7 +167,7 @@ class FederatedPPCA(BaseEstimator):
         self.history_ = [dict(vars(record)) for record in outcome.history]
         self.n_rounds_ = len(outcome.history)
         self.converged_ = outcome.converged
-        self.n_features_in_ = model.layout.total
+        self.n_features_in_ = model.schema.layout.total
         return self
 
     def _views(self, views: Any) -> MultiView:

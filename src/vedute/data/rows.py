@@ -1,4 +1,7 @@
-"""The rows of all centers, in memory or in the files of a study: read by one fold, and read again only if the same."""
+"""The rows of all centers, in memory or in the files of a study: read by one fold, and read again only if the same.
+
+Parts are read on threads of their own with a single BLAS thread in each: the bits do not depend on the number of cores.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The parameters of the model (paper, section 3.1): those of a center and the global distribution above them."""
+"""The shape and the parameters of the model (paper, section 3.1): views and columns, those of a center, the prior above.
+
+The schema is the same for all centers; a layout says where the features of each view stand when all lie side by side.
+"""
 
 from __future__ import annotations
 

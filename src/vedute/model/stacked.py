@@ -1,7 +1,12 @@
-"""Statistics laid out for EM: one center, or several of the same shape computed as one.
+"""Statistics as the local step takes them: alike centers stacked, and wide views in a small rotated basis.
 
-Arrays have a leading axis over centers. Centers share a bunch only when their statistics have the same shape and the
-same patterns, so that the numbers of each are the same bits as if it were alone.
+Arrays have a leading axis over centers. Centers are stacked only when their statistics have the same shape and the same
+patterns, so that the numbers of each are the same bits as if it were alone.
+
+Noise is isotropic within a view, so a view may be rotated freely. All that the local step touches lies in the span of
+the rows, of the prior's means and of the starting values: in an orthonormal basis Q of that span the step costs
+nothing that grows with the width. The directions outside the span carry neither data nor loadings, but they still count
+as dimensions: one coordinate that is always zero stands for all of them, with their number as its weight.
 """
 
 from __future__ import annotations

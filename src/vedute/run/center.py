@@ -1,4 +1,4 @@
-"""A center: what it knows of its rows, and the state that stays at home between rounds.
+"""A center: what it knows of its rows, complaints about them, and the state that stays at home between rounds.
 
 Centers are computed alone (across machines) or several stacked (in one process): the same code, the same bits.
 """
