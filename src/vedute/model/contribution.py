@@ -1,8 +1,8 @@
 """What a center gives to the master: sums that add over centers, and nothing else; also as one vector of numbers.
 
-W is known up to a rotation of the latent space, so a center first turns its own to lie as near the prior's as it can. The
-likelihood and the prior of the case mix do not change, the prior of W only rises (orthogonal Procrustes). Two centers
-that found the same W up to a rotation agree after it, even when the common W~ is still a random start.
+W is known up to a rotation of the latent space, so a center first turns its own to lie as near the prior's as it can.
+The likelihood and the prior of the case mix do not change, the prior of W only rises (orthogonal Procrustes). Two
+centers that found the same W up to a rotation agree after it, even when the common W~ is still a random start.
 """
 
 from __future__ import annotations

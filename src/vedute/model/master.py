@@ -1,4 +1,4 @@
-"""The master's step: the global prior from sums over centers (Appendix A, "in the master"), extrapolated over rounds."""
+"""The master's step: the global prior from sums over centers (Appendix A, "in the master"), extrapolated."""
 
 from __future__ import annotations
 
@@ -262,8 +262,8 @@ def accelerate(memory: Memory, old: GlobalPrior, new: GlobalPrior) -> tuple[Glob
     """Anderson's extrapolation: the prior to send next, instead of the plain step ``new``, and what to remember.
 
     The rounds iterate a map theta -> g(theta) whose slowest directions shrink by a few per cent a round. From the last
-    few residuals g(theta) - theta, least squares finds the combination that would have cancelled them; the next prior is
-    the same combination of the g's. The fixed points are those of the plain rounds; a step that does not pay is
+    few residuals g(theta) - theta, least squares finds the combination that would have cancelled them; the next prior
+    is the same combination of the g's. The fixed points are those of the plain rounds; a step that does not pay is
     forgotten.
     """
     if any(view.n_centers == 0 for view in old.views.values()) or old.tau2 == 0.0 < new.tau2:

@@ -1,4 +1,4 @@
-"""The shape and the parameters of the model (paper, section 3.1): views and columns, those of a center, the prior above.
+"""The shape and the parameters of the model (paper, section 3.1): views, columns, a center, and the prior above.
 
 The schema is the same for all centers; a layout says where the features of each view stand when all lie side by side.
 """

@@ -168,13 +168,13 @@ SAME = 1e-8  # sine of an angle below which two directions are one
 def harmonised(own: Emission, target: Emission, rows: Array) -> Array:
     """Rows of a center as the target's instruments would have measured them; missing cells stay missing.
 
-    A linear transport between two models of a row. In units of the noise, u = Psi^-1/2 (t - mu - W m) has covariance
-    I + V V' with V = Psi^-1/2 W = U S R'. Across the span of U there is noise alone. Along it,
-    y = R (I + S^2)^-1/2 U'u is the posterior mean of x, standardised: N(0, I) whatever the instruments. So y is kept and
-    unfolds into the target's span, and the noise across turns with the span, by the least rotation that takes one to the
-    other. The result has exactly the target's distribution, with the center's own case mix m. Putting the target's W in
-    place of W_c and keeping the posterior mean of x would not do: it is shrunken more where the instruments are poor, and
-    a quadratic classifier sees the centers by that.
+    A linear transport between two models of a row. In units of the noise, u = Psi^-1/2 (t - mu - W m) has covariance I
+    + V V' with V = Psi^-1/2 W = U S R'. Across the span of U there is noise alone. Along it, y = R (I + S^2)^-1/2 U'u
+    is the posterior mean of x, standardised: N(0, I) whatever the instruments. So y is kept and unfolds into the
+    target's span, and the noise across turns with the span, by the least rotation that takes one to the other. The
+    result has exactly the target's distribution, with the center's own case mix m. Putting the target's W in place of
+    W_c and keeping the posterior mean of x would not do: it is shrunken more where the instruments are poor, and a
+    quadratic classifier sees the centers by that.
 
     What the center's instruments did (mu_c, W_c, sigma2_c) is taken out and the target's are put in; who the patients
     are, and with it the center's case mix, is kept, and so is what no latent component explains.
