@@ -18,7 +18,7 @@ from scipy.special import digamma
 from vedute.model.local_step import LocalRule, e_step, relative_spread
 from vedute.model.means import joint_means, marginal_means, precisions
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, ViewParams
-from vedute.model.stacked import Bunch, StackedPrior, State
+from vedute.model.stacked import Stacked, StackedPrior, State
 
 
 @dataclass(frozen=True)
@@ -65,25 +65,25 @@ class Contribution:
 
 
 def contributions(
-    bunch: Bunch, prior: StackedPrior, state: State, turns: Array, rule: LocalRule, *, posterior: bool
+    stacked: Stacked, prior: StackedPrior, state: State, turns: Array, rule: LocalRule, *, posterior: bool
 ) -> list[Contribution]:
-    """The contribution of each center of a bunch; ``posterior`` adds the spreads that the paper leaves out."""
-    seen = (bunch.n_features > 0) * 1.0
+    """The contribution of each center of a stack; ``posterior`` adds the spreads that the paper leaves out."""
+    seen = (stacked.n_features > 0) * 1.0
     d_mu = (state.mu - prior.mu) * seen
     d_W = (state.W - prior.W) * seen[..., None]
-    starts = bunch.layout.starts
+    starts = stacked.layout.starts
     sq_mu = np.add.reduceat(d_mu**2, starts, axis=1)
     q = state.W.shape[-1]
-    sq_W = np.stack([d_W[:, cols].mT @ d_W[:, cols] for cols in bunch.layout.slices.values()], axis=1)
-    half_cells = bunch.cells / 2.0
+    sq_W = np.stack([d_W[:, cols].mT @ d_W[:, cols] for cols in stacked.layout.slices.values()], axis=1)
+    half_cells = stacked.cells / 2.0
     gain = half_cells / np.maximum(half_cells + prior.alpha, half_cells)  # a flat prior (alpha = -1) has no weight
     precision: Array
     if posterior:
-        var_mu, var_W, mu_gain, var_m = _spreads(bunch, prior, state, rule, seen)
+        var_mu, var_W, mu_gain, var_m = _spreads(stacked, prior, state, rule, seen)
         a = np.maximum(prior.alpha + half_cells, 0.5)
         b = state.sigma2 * (a + 1.0)  # sigma2 is the mode b / (a + 1)
         precision, log_sigma2 = a / b, np.log(b) - digamma(a)
-        sq_x = _latent_scatter(bunch, prior, state, rule)
+        sq_x = _latent_scatter(stacked, prior, state, rule)
     else:
         var_mu, var_W, mu_gain = np.zeros_like(sq_mu), np.zeros_like(sq_W), np.ones_like(sq_mu)
         var_m = sq_x = np.zeros((len(sq_mu), q, q))
@@ -96,46 +96,46 @@ def contributions(
                 1.0, seen[c, cols], d_mu[c, cols], d_W[c, cols], sq_mu[c, k], sq_W[c, k], var_mu[c, k], var_W[c, k],
                 turned[c], mu_gain[c, k], precision[c, k], log_sigma2[c, k], gain[c, k],
             )
-            for k, (name, cols) in enumerate(bunch.layout.slices.items())
+            for k, (name, cols) in enumerate(stacked.layout.slices.items())
         }  # fmt: skip
         m = state.m[c]
-        subjects = float(bunch.n[c].sum())
+        subjects = float(stacked.n[c].sum())
         found.append(Contribution(views, 1.0, m, np.outer(m, m), var_m[c], subjects, sq_x[c]))
     return found
 
 
-def _latent_scatter(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) -> Array:
+def _latent_scatter(stacked: Stacked, prior: StackedPrior, state: State, rule: LocalRule) -> Array:
     """(B, q, q): the sum over subjects of <(x - m)(x - m)'>, at the final parameters."""
-    inv = 1.0 / state.sigma2[:, bunch.layout.view_of]
-    spread = relative_spread(bunch, prior, state) if rule.spread else None
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], spread)
-    moments = e_step(bunch, state.W, inv, P, h, state.mu, state.m)
-    sum_x = (bunch.n[..., None] * moments.x).sum(axis=1)
+    inv = 1.0 / state.sigma2[:, stacked.layout.view_of]
+    spread = relative_spread(stacked, prior, state) if rule.spread else None
+    P, h = precisions(stacked, state.W, state.W * inv[..., None], spread)
+    moments = e_step(stacked, state.W, inv, P, h, state.mu, state.m)
+    sum_x = (stacked.n[..., None] * moments.x).sum(axis=1)
     cross = sum_x[..., :, None] * state.m[..., None, :]
-    N = bunch.n.sum(axis=1)[:, None, None]
+    N = stacked.n.sum(axis=1)[:, None, None]
     return np.asarray(moments.XX.sum(axis=1) - cross - cross.mT + N * state.m[..., :, None] * state.m[..., None, :])
 
 
 def _spreads(
-    bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule, seen: Array
+    stacked: Stacked, prior: StackedPrior, state: State, rule: LocalRule, seen: Array
 ) -> tuple[Array, Array, Array, Array]:
     """V_mu (B, K), V_W (B, K, q, q), the weight of the data in mu (B, K), and the covariance of m (B, q, q)."""
-    view = bunch.layout.view_of
+    view = stacked.layout.view_of
     inv = 1.0 / state.sigma2[:, view]
     if rule.mean == "joint":
-        P, h = precisions(bunch, state.W, state.W * inv[..., None], None)
-        means = joint_means(bunch, prior, state.W, inv, P, h, variances=True)
+        P, h = precisions(stacked, state.W, state.W * inv[..., None], None)
+        means = joint_means(stacked, prior, state.W, inv, P, h, variances=True)
     else:
-        means = marginal_means(bunch, prior, state.W, inv, variances=True)
+        means = marginal_means(stacked, prior, state.W, inv, variances=True)
     assert means.var_delta is not None
     assert means.var_m is not None
     assert state.cov is not None
-    starts, weight = bunch.layout.starts, seen * bunch.weight
-    gain = bunch.n_features * inv / (bunch.n_features * inv + prior.precision_mu[view] + (seen == 0))
+    starts, weight = stacked.layout.starts, seen * stacked.weight
+    gain = stacked.n_features * inv / (stacked.n_features * inv + prior.precision_mu[view] + (seen == 0))
     cells = np.maximum(np.add.reduceat(weight, starts, axis=1), 1.0)
     q = state.W.shape[-1]
-    into_views = (bunch.class_view == np.arange(len(starts))[:, None]) * 1.0  # (K, G)
-    observed = bunch.class_weight * (bunch.class_mask.sum(axis=1) > 0)
+    into_views = (stacked.class_view == np.arange(len(starts))[:, None]) * 1.0  # (K, G)
+    observed = stacked.class_weight * (stacked.class_mask.sum(axis=1) > 0)
     per_class = (state.cov[..., :q, :q] * observed[:, None, None]).reshape(len(state.cov), len(observed), q * q)
     return (
         np.add.reduceat(means.var_delta * weight, starts, axis=1),
@@ -145,10 +145,10 @@ def _spreads(
     )
 
 
-def align(bunch: Bunch, prior: StackedPrior, state: State) -> tuple[State, Array]:
+def align(stacked: Stacked, prior: StackedPrior, state: State) -> tuple[State, Array]:
     """The state with its latent space rotated towards the prior's W~, and the rotations (B, q, q)."""
     weight = np.where(prior.precision_W > 0, prior.precision_W, prior.precision_W.max() or 1.0)
-    seen = (bunch.n_features > 0) * weight[bunch.layout.view_of]
+    seen = (stacked.n_features > 0) * weight[stacked.layout.view_of]
     R = rotation_towards(state.W * seen[..., None], prior.W)
     q = R.shape[-1]
     cov = state.cov

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Bunch:
+class Stacked:
     """Stacked statistics. Features that share a view and the patterns they occur in form a class."""
 
     layout: Layout
@@ -42,7 +42,7 @@ class Bunch:
     class_view: NDArray[np.intp]  # (G,)
     class_weight: Array  # (G,): number of features of the class
 
-    def once(self, make: Callable[[Bunch], T]) -> T:
+    def once(self, make: Callable[[Stacked], T]) -> T:
         """``make(self)``, made the first time and kept."""
         if make.__name__ not in self.__dict__:
             self.__dict__[make.__name__] = make(self)
@@ -77,7 +77,7 @@ class Bunch:
 
 @dataclass(frozen=True)
 class State:
-    """Parameters of the centers of a bunch, and the covariance of a row (w_j, mu_j) for each class of features."""
+    """Parameters of the centers of a stack, and the covariance of a row (w_j, mu_j) for each class of features."""
 
     mu: Array  # (B, D)
     W: Array  # (B, D, q)
@@ -86,14 +86,14 @@ class State:
     cov: Array | None = None  # (B, G, q+1, q+1)
 
 
-def make_bunch(parts: Sequence[Statistics], weight: Array | None = None) -> Bunch:
+def stack_statistics(parts: Sequence[Statistics], weight: Array | None = None) -> Stacked:
     """Stack the statistics of centers that :func:`shape_key` finds alike."""
     first = parts[0]
     factor = np.stack([part.factor for part in parts])
     tags = np.column_stack([first.layout.view_of, first.mask.T])
     _, representative, class_of = np.unique(tags, axis=0, return_index=True, return_inverse=True)
     ones = np.ones(first.layout.total) if weight is None else weight
-    return Bunch(
+    return Stacked(
         layout=first.layout,
         mask=first.mask.astype(float),
         n=np.stack([part.n for part in parts]),
@@ -110,13 +110,13 @@ def make_bunch(parts: Sequence[Statistics], weight: Array | None = None) -> Bunc
 
 
 def shape_key(statistics: Statistics) -> tuple[object, ...]:
-    """Centers with equal keys can be computed as one bunch."""
+    """Centers with equal keys can be computed as one stack."""
     return (statistics.layout, statistics.mask.tobytes(), statistics.factor.shape, statistics.owner.tobytes())
 
 
 @dataclass(frozen=True)
 class StackedPrior:
-    """The global prior over the features of a bunch; precisions instead of variances, so that flat is zero."""
+    """The global prior over the features of a stack; precisions instead of variances, so that flat is zero."""
 
     mu: Array  # (B or 1, D)
     W: Array  # (B or 1, D, q)
@@ -225,7 +225,7 @@ def _extended(Q: Array, vectors: Array) -> tuple[Basis, Array]:
 class Turned:
     """A local problem in rotated coordinates, and the way back."""
 
-    bunch: Bunch
+    stacked: Stacked
     prior: StackedPrior
     start: State
     bases: Mapping[str, Basis]
@@ -234,7 +234,7 @@ class Turned:
         """The state of the (single) center in the coordinates of the features."""
         both = np.vstack([state.mu, state.W[0].T])
         parts = []
-        for name, columns in self.bunch.layout.slices.items():
+        for name, columns in self.stacked.layout.slices.items():
             part = both[:, columns]
             parts.append(self.bases[name].back(part[:, :-1]) if name in self.bases else part)
         whole = np.hstack(parts)
@@ -276,4 +276,4 @@ def turn(rotation: Rotation, prior: StackedPrior, start: State) -> Turned:
         mu, W.T[None], prior.precision_mu, prior.precision_W, prior.alpha, prior.beta, prior.tau2
     )
     turned_start = State(mu, (W + gap).T[None], start.sigma2, start.m, start.cov)
-    return Turned(make_bunch([small], np.concatenate(weights)), turned_prior, turned_start, bases)
+    return Turned(stack_statistics([small], np.concatenate(weights)), turned_prior, turned_start, bases)

@@ -18,15 +18,15 @@ from vedute.model.local_step import fit, free_columns
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, Schema, ViewParams
 from vedute.model.seeds import RoundStream, stream
 from vedute.model.stacked import (
-    Bunch,
     Rotation,
+    Stacked,
     StackedPrior,
     State,
     Turned,
     find_rotation,
-    make_bunch,
     shape_key,
     stack_prior,
+    stack_statistics,
     turn,
 )
 from vedute.model.statistics import Accumulator, Statistics
@@ -93,28 +93,28 @@ def run_round(
     plan: Plan,
     round_: int,
     basis: Array | None = None,
-    bunch: Bunch | None = None,
+    stacked: Stacked | None = None,
 ) -> list[Contribution]:
     """The local steps of one round for centers that :func:`groups` found alike; each keeps its new state.
 
-    ``basis`` is the change of latent basis that the prior was written in since the centers' states; ``bunch`` are the
+    ``basis`` is the change of latent basis that the prior was written in since the centers' states; ``stacked`` are the
     centers' statistics, where they were stacked before.
     """
     if basis is not None:
         for center in centers:
             center.state = None if center.state is None else rebased(center.state, basis)
-    stacked = stack_prior(prior, centers[0].statistics.layout)
-    start = _join([_start(center, stacked, plan, round_) for center in centers])
+    whole = stack_prior(prior, centers[0].statistics.layout)
+    start = _join([_start(center, whole, plan, round_) for center in centers])
     iterations = _iterations(centers[0], plan, round_)
     rotation = centers[0].rotation
     turned: Turned | None = None
     if rotation is None:
-        bunch, local_prior = bunch or stack(centers), stacked
+        stacked, local_prior = stacked or stack(centers), whole
     else:
-        turned = turn(rotation, stacked, start)
-        bunch, local_prior, start = turned.bunch, turned.prior, turned.start
+        turned = turn(rotation, whole, start)
+        stacked, local_prior, start = turned.stacked, turned.prior, turned.start
     try:
-        state = fit(bunch, local_prior, start, plan.rule, iterations)
+        state = fit(stacked, local_prior, start, plan.rule, iterations)
     except np.linalg.LinAlgError:
         names = ", ".join(repr(center.name) for center in centers)
         raise BreakdownError(
@@ -124,23 +124,23 @@ def run_round(
         ) from None
     turns: Array = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
     if plan.align:
-        state, turns = align(bunch, local_prior, state)
-    shared = contributions(bunch, local_prior, state, turns, plan.rule, posterior=plan.posterior)
+        state, turns = align(stacked, local_prior, state)
+    shared = contributions(stacked, local_prior, state, turns, plan.rule, posterior=plan.posterior)
     if turned is not None:
         state = turned.state_back(state)
-        shared = [_contribution_back(turned, part, stacked, state, centers[0]) for part in shared]
+        shared = [_contribution_back(turned, part, whole, state, centers[0]) for part in shared]
     for c, center in enumerate(centers):
         center.state = _part(state, c)
     return shared
 
 
-def stack(centers: Sequence[Center]) -> Bunch:
-    """The statistics of alike centers as one bunch."""
-    return make_bunch([center.statistics for center in centers])
+def stack(centers: Sequence[Center]) -> Stacked:
+    """The statistics of alike centers as one stack."""
+    return stack_statistics([center.statistics for center in centers])
 
 
 def groups(centers: Sequence[Center], plan: Plan) -> list[list[Center]]:
-    """Centers that can be computed as one bunch; a center with rotated views is alone."""
+    """Centers that can be computed as one stack; a center with rotated views is alone."""
     found: dict[object, list[Center]] = {}
     for center in centers:
         settled = center.state is not None  # a newcomer has no covariance of its rows yet

@@ -17,7 +17,7 @@ from vedute.errors import BreakdownError, UserError
 from vedute.model.contribution import Contribution, principal_axes, turned_center
 from vedute.model.master import unbiased
 from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout
-from vedute.model.stacked import Bunch, State
+from vedute.model.stacked import Stacked, State
 from vedute.privacy.ledger import Ledger, open_ledger
 from vedute.privacy.policies import NoPrivacy, Policy
 from vedute.privacy.second_moments import SecondMoments, Told
@@ -166,7 +166,7 @@ class Group:
 
     members: tuple[Participant, ...]
     centers: tuple[Center, ...]
-    bunch: Bunch | None
+    stacked: Stacked | None
 
     def weight(self, q: int) -> int:
         """Multiplications of one local iteration, roughly."""
@@ -218,7 +218,7 @@ class InProcess:
 
         def steps(group: Group) -> list[Contribution]:
             assert question.prior is not None
-            return run_round(group.centers, question.prior, self.plan, question.round, question.basis, group.bunch)
+            return run_round(group.centers, question.prior, self.plan, question.round, question.basis, group.stacked)
 
         heavy = self.threads > 1 and len(self._groups) > 1
         if heavy and any(group.weight(self.plan.q) > WORTH_A_THREAD for group in self._groups):
