@@ -126,11 +126,11 @@ def test_one_pattern_split_in_two_is_still_one(prior_of, rule):
         assert np.allclose(getattr(one, name), getattr(two, name), rtol=1e-10, atol=1e-10)
     for means in (joint_means, marginal_means) if rule.mean == "joint" else (marginal_means,):
         forms = []
-        for stacked in (whole, split):
-            inv = 1.0 / one.sigma2[:, stacked.layout.view_of]
-            P, h = precisions(stacked, one.W, one.W * inv[..., None], None)
+        for form in (whole, split):
+            inv = 1.0 / one.sigma2[:, form.layout.view_of]
+            P, h = precisions(form, one.W, one.W * inv[..., None], None)
             args = (P, h) if means is joint_means else ()
-            forms.append(means(stacked, prior, one.W, inv, *args, variances=True))
+            forms.append(means(form, prior, one.W, inv, *args, variances=True))
         for name in ("delta", "m", "var_delta", "var_m"):
             assert np.allclose(getattr(forms[0], name), getattr(forms[1], name), rtol=1e-9, atol=1e-10)
 

@@ -18,7 +18,7 @@ from vedute.model.stacked import Stacked, StackedPrior
 
 @dataclass(frozen=True)
 class Padded:
-    """A stacked with its K views padded to d features each."""
+    """A stack with its K views padded to d features each."""
 
     where: NDArray[np.intp]  # (D,): where each feature stands among the padded ones
     S: Array  # (B, K d, K d): centred scatter

@@ -91,7 +91,7 @@ def symmetric_basis(q: int) -> Array:
 
 
 def information(stacked: Stacked, prior: StackedPrior, state: State) -> Information:
-    """The information in the rows of a center (the only one of its stacked) whose local step has settled at ``state``."""
+    """The information in the rows of a center (the only one of its stack) whose local step has settled at ``state``."""
     q, view = state.W.shape[-1], stacked.layout.view_of
     W, sigma2, n = state.W[0], state.sigma2[0], stacked.n[0]
     P, _ = precisions(stacked, state.W, state.W / state.sigma2[:, view, None], None)
