@@ -115,6 +115,24 @@ def test_a_choice_under_a_policy_reads_once(tmp_path: Path, scans: Counter[str])
     assert scans == times(1)
 
 
+def test_commands_with_a_model_read_once_and_once_more_for_a_new_center(tmp_path: Path, scans: Counter[str]) -> None:
+    study = write_study(tmp_path / "study")
+    fit_study(Study.load(study), tmp_path / "run", Request(GIVEN), SILENT)
+    for command in ("project", "impute", "harmonise", "score"):
+        scans.clear()
+        assert run([command, str(tmp_path / "run"), str(study), "--out", str(tmp_path / f"{command}.csv")]) == 0
+        assert scans == times(1), command
+    scans.clear()
+    assert run(["check", str(study)]) == 0
+    assert scans == times(2)
+    subjects = study.parent / "subjects.csv"
+    subjects.write_text(subjects.read_text().replace("paris", "oslo"))
+    scans.clear()
+    adapted = ["--using", "adapt", "--out", str(tmp_path / "adapted.csv")]
+    assert run(["project", str(tmp_path / "run"), str(study), *adapted]) == 0
+    assert scans == times(2)
+
+
 class Federation:
     """Centers in this process, each with files of its own; ``start`` begins their processes anew."""
 
