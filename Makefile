@@ -39,10 +39,12 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.dev-installed
 	$(BIN)/mkdocs build --strict
 
-# Play the pages of the documentation and write down what their commands printed and drew. Look at the difference.
+# Write the tables of modules; play the pages of the documentation and write down what their commands printed and drew.
+# Look at the difference.
 pages: export COLUMNS = 120
 pages: export MPLBACKEND = agg
 pages: $(VENV)/.dev-installed
+	$(BIN)/python tests/reference/module_tables.py --write
 	$(BIN)/python tests/reference/walking.py --write docs/federation.md
 	set -e; for page in docs/*.md docs/howto/*.md; do test $$page = docs/federation.md && continue; \
 		folder=$$(mktemp -d); root=$$PWD; (cd $$folder && $$root/$(BIN)/python $$root/tests/reference/playing.py \
