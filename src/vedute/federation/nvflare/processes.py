@@ -24,6 +24,7 @@ from vedute.federation.nvflare import local_files, presence
 from vedute.federation.nvflare.authority import write_private
 from vedute.federation.nvflare.check_kit import Kit, check_port, held
 from vedute.federation.nvflare.engine import end_children
+from vedute.federation.nvflare.names import AGREEMENT, AT_HOME
 
 Say = Callable[[str], None]
 KEPT = re.compile(
@@ -51,6 +52,7 @@ def join(kit: Kit, say: Say) -> None:
         (re.compile(f"vedute.presence: {presence.CONNECTED}"), f"connected to {kit.address} as {kit.file.name!r}"),
         (re.compile(f"vedute.presence: {presence.LOST}"), f"{kit.address} does not answer; trying again"),
         (re.compile(f"vedute.presence: ({presence.BEGAN}|{presence.ENDED})"), r"\1"),
+        (re.compile(f" {AT_HOME}: (.*)"), r"\1"),
         (re.compile("registration rejected: (.*)"), rf"{kit.address} refuses this kit: \1"),
     ]
     with held(kit):
@@ -69,7 +71,7 @@ def settle(kit: Kit, node: Path, home: Path) -> None:
     """Note in the kit where this center's files and its own folder are: its executor reads it, no job can."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = {"node": str(node), "home": str(home)}
-    write_private(kit.path / "local/vedute.json", json.dumps(found, indent=2).encode() + b"\n")
+    write_private(kit.path / "local" / AGREEMENT, json.dumps(found, indent=2).encode() + b"\n")
 
 
 def _watch(kit: Kit, say: Say, lines: list[tuple[re.Pattern[str], str]]) -> None:
