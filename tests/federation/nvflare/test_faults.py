@@ -149,7 +149,7 @@ def has_no_model(machines, center):
 def test_rows_are_rewritten_before_the_end(tmp_path):
     """With a hospital's patience: on a busy machine too, no center is started anew meanwhile."""
     with running(tmp_path, "minimum_centers = 3") as machines:
-        lead = machines.lead("rewritten", *LONGER)
+        lead = machines.lead("rewritten", *ROUNDS)
         lead.reach(3)
         with other_rows(machines, "nice"):
             lead.finish()
@@ -159,7 +159,7 @@ def test_rows_are_rewritten_before_the_end(tmp_path):
         assert [has_no_model(machines, center) for center in CENTERS] == [True, False, False]
         run = load_run(lead.out)
         present = [record.centers for record in run.history]
-        assert present == [CENTERS] * 80
+        assert present == [CENTERS] * 25
         assert set(run.model.centers) == {"paris", "zurich"}
         expected = with_participation(machines.shared, machines.nodes, run.model.settings, present)
         same_prior(run.model.prior, expected.prior)
@@ -168,7 +168,7 @@ def test_rows_are_rewritten_before_the_end(tmp_path):
 def test_a_site_is_restarted_with_other_rows(tmp_path):
     """It is awaited for two minutes, however long its process takes to start; it answers at once that it does not."""
     with running(tmp_path, "timeout = 120\nheartbeat = 4") as machines:
-        lead = machines.lead("restarted", *LONGER)
+        lead = machines.lead("restarted", *ROUNDS)
         lead.reach(3)
         machines.kill("nice")
         with other_rows(machines, "nice"):
@@ -181,7 +181,7 @@ def test_a_site_is_restarted_with_other_rows(tmp_path):
         present = ends_like_its_participation(machines, lead)
         left = present.index(("paris", "zurich"))
         assert left >= 3
-        assert present == [CENTERS] * left + [("paris", "zurich")] * (80 - left)
+        assert present == [CENTERS] * left + [("paris", "zurich")] * (25 - left)
 
 
 def test_nothing_of_the_rows_is_on_the_server(machines):
