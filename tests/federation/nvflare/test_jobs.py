@@ -19,12 +19,11 @@ from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory, FLAut
 
 from flare_lab import give_credentials, lab_kits
 from vedute.federation.nvflare import presence
-from vedute.federation.nvflare.allowed_jobs import refusal, unsigned
+from vedute.federation.nvflare.jobs import refusal, unsigned, write_job
 from vedute.federation.nvflare.launchers import quoted
 from vedute.federation.nvflare.local_files import LEAD, authorization
 from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
 from vedute.federation.nvflare.processes import environment
-from vedute.federation.nvflare.submission import write_job
 from vedute.run.settings import Settings
 
 

@@ -20,9 +20,9 @@ from typing import Any
 from vedute.data.files import from_json, read_whole, to_json, write_whole
 from vedute.data.study import Study
 from vedute.errors import UserError
+from vedute.federation.nvflare.jobs import write_job
 from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
-from vedute.federation.nvflare.submission import write_job
 from vedute.run import run_folder
 from vedute.run.protocol import Progress, Record
 from vedute.run.server import starting_prior

@@ -197,7 +197,7 @@ def _classes() -> Json:
     return {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [OURS],
-        "app_validator": {"path": f"{OURS}allowed_jobs.JobValidator", "args": {}},
+        "app_validator": {"path": f"{OURS}jobs.JobValidator", "args": {}},
     }
 
 
