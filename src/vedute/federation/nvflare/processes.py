@@ -20,11 +20,11 @@ from pathlib import Path
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.nvflare import local_files, presence
+from vedute.federation.nvflare import local_files
 from vedute.federation.nvflare.authority import write_private
 from vedute.federation.nvflare.check_kit import Kit, check_port, held
 from vedute.federation.nvflare.engine import end_children
-from vedute.federation.nvflare.names import AGREEMENT, AT_HOME
+from vedute.federation.nvflare.names import AGREEMENT, AT_HOME, BEGAN, CONNECTED, ENDED, LOST
 
 Say = Callable[[str], None]
 KEPT = re.compile(
@@ -49,9 +49,9 @@ def serve(kit: Kit, say: Say) -> None:
 def join(kit: Kit, say: Say) -> None:
     """Be a center of the federation until interrupted."""
     lines = [
-        (re.compile(f"vedute.presence: {presence.CONNECTED}"), f"connected to {kit.address} as {kit.file.name!r}"),
-        (re.compile(f"vedute.presence: {presence.LOST}"), f"{kit.address} does not answer; trying again"),
-        (re.compile(f"vedute.presence: ({presence.BEGAN}|{presence.ENDED})"), r"\1"),
+        (re.compile(f"vedute.presence: {CONNECTED}"), f"connected to {kit.address} as {kit.file.name!r}"),
+        (re.compile(f"vedute.presence: {LOST}"), f"{kit.address} does not answer; trying again"),
+        (re.compile(f"vedute.presence: ({BEGAN}|{ENDED})"), r"\1"),
         (re.compile(f" {AT_HOME}: (.*)"), r"\1"),
         (re.compile("registration rejected: (.*)"), rf"{kit.address} refuses this kit: \1"),
     ]
