@@ -19,8 +19,8 @@ from nvflare.apis.signal import Signal
 from vedute.data.files import from_json, read_whole
 from vedute.data.study import Study
 from vedute.errors import Refused, UserError
-from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import AGREEMENT, ANSWER, AT_HOME, QUESTION, TASK
+from vedute.federation.nvflare.patches import end_without_delay
 from vedute.federation.site import Site
 
 
