@@ -6,7 +6,7 @@ import getpass
 import sys
 from pathlib import Path
 
-from vedute.federation.nvflare.check_kit import Kit
+from vedute.federation.nvflare.kits import Kit
 
 TEMPLATE = """\
 {before}[Unit]
