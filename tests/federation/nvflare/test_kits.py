@@ -18,7 +18,7 @@ from vedute.errors import UserError
 from vedute.federation.nvflare import kits as kits_module
 from vedute.federation.nvflare.authority import Authority
 from vedute.federation.nvflare.kits import add_kit, check_port, digest, held, make_kits, open_kit
-from vedute.federation.nvflare.units import unit
+from vedute.federation.nvflare.processes import unit
 from vedute.federation.shared_study import shared_text
 
 

@@ -31,8 +31,7 @@ def command(kit: Path, data: Path, home: Path | None, yes: bool, print_unit: boo
     """
     from vedute.federation.agreement import disclosure
     from vedute.federation.nvflare.kits import open_kit
-    from vedute.federation.nvflare.processes import join, settle
-    from vedute.federation.nvflare.units import unit
+    from vedute.federation.nvflare.processes import join, settle, unit
 
     opened = open_kit(kit, "center")
     home = (home or data.absolute().parent / "vedute-home").absolute()
