@@ -34,7 +34,7 @@ from vedute.federation.nvflare.authority import (
 from vedute.federation.nvflare.local_files import LEAD, SERVER, Json
 from vedute.federation.shared_study import shared_text
 
-VERSION = 1
+VERSION = 2  # rises whenever a class that a kit names, or what a kit holds, is called otherwise
 PROJECT = "vedute"
 ROLES = ("center", "server", "lead")
 COMMANDS = {"center": "vedute federation join", "server": "vedute federation serve", "lead": "vedute federation run"}
@@ -139,7 +139,10 @@ def read_kit_file(path: Path) -> KitFile:
     except (ValueError, TypeError, KeyError):
         raise UserError(f"{where}: is damaged; ask the coordinator for the kit again") from None
     if file.vedute != VERSION:
-        raise UserError(f"{where}: version {file.vedute!r} of kits, but this vedute knows {VERSION}; install another")
+        raise UserError(
+            f"{where}: version {file.vedute!r} of kits, but this vedute knows {VERSION}; ask the coordinator for new "
+            "kits, or install the vedute that they were made with"
+        )
     if file.role not in ROLES:
         raise UserError(f"{where}: is damaged (role {file.role!r}); ask the coordinator for the kit again")
     return file
