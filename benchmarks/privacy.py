@@ -19,8 +19,7 @@ from spreads import plot_spreads
 from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
 
 from vedute.datasets import make_sd
-from vedute.model.parameters import Array, GlobalPrior
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, GlobalPrior, Layout
 from vedute.model.statistics import Statistics
 from vedute.privacy.mechanisms import SeededNoise
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy

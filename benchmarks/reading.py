@@ -72,7 +72,7 @@ def scan(paths: list[Path]) -> int:
 def fold(path: Path) -> int:
     """Load a study and fold its rows into statistics."""
     from vedute.data.study import Study
-    from vedute.model.schema import Layout
+    from vedute.model.parameters import Layout
     from vedute.model.statistics import Accumulator
 
     study = Study.load(path)

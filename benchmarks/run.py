@@ -22,7 +22,7 @@ from vedute.run.fitting import fold
 
 from vedute import FederatedPPCA
 from vedute.datasets import make_sd
-from vedute.model.schema import Layout
+from vedute.model.parameters import Layout
 from vedute.run.settings import Settings
 from vedute.scenarios import split
 

@@ -8,9 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from vedute import FederatedPPCA
 from vedute.datasets import make_hierarchical
-from vedute.model.prediction import Emission
-from vedute.model.schema import Layout
-from vedute.model.transport import harmonised
+from vedute.model.parameters import Layout
+from vedute.model.prediction import Emission, harmonised
 
 CENTERS, NEW = 4, 2000
 NOISY = {"weights": 0.7, "noise": 1.0, "noise_shape": 4.0, "sd_W": 0.3, "sizes": (6, 4, 5)}

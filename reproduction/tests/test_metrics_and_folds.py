@@ -10,9 +10,8 @@ import pytest
 from vedute.datasets import make_sd
 from vedute.errors import UserError
 from vedute.estimator import FederatedPPCA
-from vedute.model.parameters import Array
+from vedute.model.parameters import Array, Layout
 from vedute.model.prediction import Emission
-from vedute.model.schema import Layout
 from vedute_reproduction.arms import (
     Arm,
     Score,

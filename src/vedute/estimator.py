@@ -22,9 +22,8 @@ from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.model.seeds import generator
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.progress import rounds_bar
-from vedute.run.deviation import center_deviation
 from vedute.run.exchange import RUN, Ledgers, make_job, read_inspected, told_at_home
-from vedute.run.fitted_model import Model
+from vedute.run.fitted_model import Model, center_deviation
 from vedute.run.protocol import Progress, Record
 from vedute.run.run_folder import Run, load_run, save_run
 from vedute.run.scoring import DRAWS, Waic, model_waic
@@ -168,7 +167,7 @@ class FederatedPPCA(BaseEstimator):
         self.history_ = [dict(vars(record)) for record in outcome.history]
         self.n_rounds_ = len(outcome.history)
         self.converged_ = outcome.converged
-        self.n_features_in_ = model.layout.total
+        self.n_features_in_ = model.schema.layout.total
         return self
 
     def _views(self, views: Any) -> MultiView:

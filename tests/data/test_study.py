@@ -9,7 +9,7 @@ from vedute.data.identity import RowIdentity
 from vedute.data.rows import Nothing
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.model.schema import Layout
+from vedute.model.parameters import Layout
 from vedute.model.statistics import Accumulator, from_rows
 
 

@@ -23,10 +23,16 @@ from vedute.federation.messages import (
     is_reply,
 )
 from vedute.federation.plausible import check_basis, check_contribution, check_prior, check_scaler, check_sums
-from vedute.model.contribution import Contribution, ViewContribution
-from vedute.model.packing import common_shapes, pack, packed_size, unpack, view_shapes
-from vedute.model.parameters import GlobalPrior, ViewPrior
-from vedute.model.schema import Layout
+from vedute.model.contribution import (
+    Contribution,
+    ViewContribution,
+    common_shapes,
+    pack,
+    packed_size,
+    unpack,
+    view_shapes,
+)
+from vedute.model.parameters import GlobalPrior, Layout, ViewPrior
 from vedute.privacy.release import NonPrivate, Release
 from vedute.run.fitted_model import build_prior, prior_arrays
 from vedute.run.settings import Settings

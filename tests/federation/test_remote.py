@@ -21,8 +21,8 @@ from vedute.federation.messages import META, encode_request
 from vedute.federation.messages import Request as Asked
 from vedute.federation.remote import RemoteRun, SilentCenters, TooFewCenters, fit_remote
 from vedute.federation.site import Site
-from vedute.model.packing import pack, unpack
-from vedute.model.schema import Layout
+from vedute.model.contribution import pack, unpack
+from vedute.model.parameters import Layout
 from vedute.privacy.accounting import spent_epsilon
 from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
 from vedute.run.fitted_model import prior_arrays

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import invgamma
 
-from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, stacked, with_holes
-from vedute.model.alignment import rebased
-from vedute.model.contribution import contributions
+from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, with_holes
+from vedute.model.contribution import contributions, rebased
 from vedute.model.local_step import LocalRule, fit, relative_spread
 from vedute.model.means import joint_means, precisions
 
@@ -18,10 +17,10 @@ NO_TURN = np.eye(Q)[None]
 
 def shared(views, prior_of=some_prior, *, tau2=0.6, rule=None, posterior=True, steps=4):
     rule = rule or LocalRule()
-    bunch = bunch_of(views)
-    prior = prior_of(bunch.layout, Q, tau2)
-    state = fit(bunch, prior, some_state(bunch.layout, Q), rule, steps)
-    return contributions(bunch, prior, state, NO_TURN, rule, posterior=posterior)[0], bunch, prior, state
+    stacked = bunch_of(views)
+    prior = prior_of(stacked.layout, Q, tau2)
+    state = fit(stacked, prior, some_state(stacked.layout, Q), rule, steps)
+    return contributions(stacked, prior, state, NO_TURN, rule, posterior=posterior)[0], stacked, prior, state
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -30,9 +29,9 @@ def test_deviations_and_their_squares(holes, posterior):
     views = draw(n=30)
     views = with_holes(views) if holes else views
     views["v1"][:, 0] = np.nan  # nobody saw it: it deviates by nothing, and is not counted
-    found, bunch, prior, state = shared(views, posterior=posterior)
+    found, stacked, prior, state = shared(views, posterior=posterior)
     assert found.centers == 1.0
-    for name, cols in bunch.layout.slices.items():
+    for name, cols in stacked.layout.slices.items():
         seen = np.ones(cols.stop - cols.start)
         seen[0] = name != "v1"
         part = found.views[name]
@@ -45,7 +44,7 @@ def test_deviations_and_their_squares(holes, posterior):
         assert np.allclose(part.sq_W, d_W.T @ d_W)
         assert not part.turn.any()
     assert np.allclose(found.sq_m, np.outer(state.m[0], state.m[0]))
-    assert found.subjects == bunch.n.sum()
+    assert found.subjects == stacked.n.sum()
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -53,16 +52,16 @@ def test_posterior_spreads(holes):
     views = draw(n=30)
     views = with_holes(views) if holes else views
     views["v1"][:, 0] = np.nan
-    found, bunch, prior, state = shared(views)
-    inv = 1.0 / state.sigma2[:, bunch.layout.view_of]
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], None)
-    means = joint_means(bunch, prior, state.W, inv, P, h, variances=True)
+    found, stacked, prior, state = shared(views)
+    inv = 1.0 / state.sigma2[:, stacked.layout.view_of]
+    P, h = precisions(stacked, state.W, state.W * inv[..., None], None)
+    means = joint_means(stacked, prior, state.W, inv, P, h, variances=True)
     assert np.allclose(found.var_m, means.var_m[0])
-    for k, (name, cols) in enumerate(bunch.layout.slices.items()):
+    for k, (name, cols) in enumerate(stacked.layout.slices.items()):
         part, n = found.views[name], (~np.isnan(stacked(views)[:, cols])).sum(axis=0)
         seen = n > 0
         assert part.var_mu == pytest.approx(means.var_delta[0, cols][seen].sum())
-        rows = state.cov[0][bunch.class_of[cols]][seen, :Q, :Q]
+        rows = state.cov[0][stacked.class_of[cols]][seen, :Q, :Q]
         assert np.allclose(part.var_W, rows.sum(axis=0))
         told = n * inv[0, cols] / (n * inv[0, cols] + prior.precision_mu[k])
         assert part.mu_gain == pytest.approx(told[seen].mean())
@@ -89,14 +88,16 @@ def test_the_plug_in_has_no_spreads():
 def test_the_scatter_of_the_latent_positions_about_m(holes, spread):
     views = draw(n=20, m=1.0)
     views = with_holes(views) if holes else views
-    found, bunch, prior, state = shared(views, rule=LocalRule(spread=spread))
-    relative = relative_spread(bunch, prior, state)[0] if spread else np.zeros((len(bunch.class_mask), Q + 1, Q + 1))
-    W, m, sigma2 = state.W[0], state.m[0], state.sigma2[0][bunch.layout.view_of]
+    found, stacked, prior, state = shared(views, rule=LocalRule(spread=spread))
+    relative = (
+        relative_spread(stacked, prior, state)[0] if spread else np.zeros((len(stacked.class_mask), Q + 1, Q + 1))
+    )
+    W, m, sigma2 = state.W[0], state.m[0], state.sigma2[0][stacked.layout.view_of]
     expected, rows = np.zeros((Q, Q)), stacked(views)
     for row in rows[~np.isnan(rows).all(axis=1)]:
         P, pull = np.eye(Q), m.copy()
         for j in np.flatnonzero(~np.isnan(row)):
-            of_row = relative[bunch.class_of[j]]
+            of_row = relative[stacked.class_of[j]]
             P = P + np.outer(W[j], W[j]) / sigma2[j] + of_row[:Q, :Q]
             pull = pull + W[j] * (row[j] - state.mu[0, j]) / sigma2[j] - of_row[:Q, Q]
         V = np.linalg.inv(P)

@@ -7,9 +7,9 @@ import pytest
 
 import appendix_a as ref
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, stacked, with_holes
-from vedute.model.local_step import LocalRule, State, e_step, fit, free_columns, iterate, relative_spread
+from vedute.model.local_step import LocalRule, e_step, fit, free_columns, iterate, relative_spread
 from vedute.model.means import joint_means, precisions
-from vedute.model.stacked import StackedPrior
+from vedute.model.stacked import StackedPrior, State
 
 PAPER = LocalRule(mean="marginal", spread=False, expand=False, narrow=True)
 Q = 2
@@ -46,10 +46,10 @@ def assert_equal(state, c, layout, local, tol=1e-12):
 def test_iterations_are_those_of_appendix_a(q, sizes, prior_of):
     """Narrow views (d <= q) among them: q = 4 with d = 3, q = 2 with d = 2 and 1."""
     centers = [draw(sizes, n=30, seed=s) for s in (0, 1)]
-    bunch = bunch_of(*centers)
-    layout = bunch.layout
+    stacked = bunch_of(*centers)
+    layout = stacked.layout
     prior, start = prior_of(layout, q), started(layout, q, B=2)
-    state = fit(bunch, prior, start, PAPER, 3)
+    state = fit(stacked, prior, start, PAPER, 3)
     for c, views in enumerate(centers):
         local = {
             name: ref.Local(start.mu[c, cols], start.W[c, cols], start.sigma2[c, k])
@@ -63,11 +63,11 @@ def test_iterations_are_those_of_appendix_a(q, sizes, prior_of):
 
 def test_a_long_local_fit_stays_with_appendix_a():
     views = draw(n=50)
-    bunch = bunch_of(views)
-    prior, start = some_prior(bunch.layout, Q), started(bunch.layout, Q)
-    begin = {n: (start.W[0, cols], start.sigma2[0, k]) for k, (n, cols) in enumerate(bunch.layout.slices.items())}
-    local = ref.local_fit(views, begin, as_reference(prior, bunch.layout), 45)
-    assert_equal(fit(bunch, prior, start, PAPER, 45), 0, bunch.layout, local, tol=1e-10)
+    stacked = bunch_of(views)
+    prior, start = some_prior(stacked.layout, Q), started(stacked.layout, Q)
+    begin = {n: (start.W[0, cols], start.sigma2[0, k]) for k, (n, cols) in enumerate(stacked.layout.slices.items())}
+    local = ref.local_fit(views, begin, as_reference(prior, stacked.layout), 45)
+    assert_equal(fit(stacked, prior, start, PAPER, 45), 0, stacked.layout, local, tol=1e-10)
 
 
 def tipping_bishop(T, q):
@@ -80,8 +80,8 @@ def tipping_bishop(T, q):
 @pytest.mark.parametrize("rule", [PAPER, LocalRule(), LocalRule(expand=False)])
 def test_one_view_without_priors_is_closed_form_ppca(rule):
     T = draw((7,), n=200, seed=2)["v0"]
-    bunch = bunch_of({"v0": T})
-    state = fit(bunch, flat_prior(bunch.layout, Q), some_state(bunch.layout, Q), rule, 1000)
+    stacked = bunch_of({"v0": T})
+    state = fit(stacked, flat_prior(stacked.layout, Q), some_state(stacked.layout, Q), rule, 1000)
     WW, noise = tipping_bishop(T, Q)
     assert np.allclose(state.mu[0], T.mean(axis=0), atol=1e-12)
     assert np.allclose(state.W[0] @ state.W[0].T, WW, atol=1e-8)
@@ -91,22 +91,22 @@ def test_one_view_without_priors_is_closed_form_ppca(rule):
 def test_expansion_gives_x_the_covariance_that_the_e_step_found():
     """W W' becomes W Cov(x) W': the same model of the rows, with x of variance one again."""
     views = with_holes(draw(n=80))
-    bunch = bunch_of(views)
-    prior, start = flat_prior(bunch.layout, Q), some_state(bunch.layout, Q)
-    kept, expanded = (iterate(bunch, prior, start, LocalRule(spread=False, expand=e)) for e in (False, True))
-    inv = 1.0 / start.sigma2[:, bunch.layout.view_of]
-    P, h = precisions(bunch, start.W, start.W * inv[..., None], None)
-    means = joint_means(bunch, prior, start.W, inv, P, h)
-    moments = e_step(bunch, start.W, inv, P, h, prior.mu + means.delta, means.m)
-    covariance = moments.XX[0].sum(axis=0) / bunch.n.sum()
-    assert np.abs(np.einsum("p,pa->a", bunch.n[0], moments.x[0])).max() < 1e-10  # the mean step left x no mean
+    stacked = bunch_of(views)
+    prior, start = flat_prior(stacked.layout, Q), some_state(stacked.layout, Q)
+    kept, expanded = (iterate(stacked, prior, start, LocalRule(spread=False, expand=e)) for e in (False, True))
+    inv = 1.0 / start.sigma2[:, stacked.layout.view_of]
+    P, h = precisions(stacked, start.W, start.W * inv[..., None], None)
+    means = joint_means(stacked, prior, start.W, inv, P, h)
+    moments = e_step(stacked, start.W, inv, P, h, prior.mu + means.delta, means.m)
+    covariance = moments.XX[0].sum(axis=0) / stacked.n.sum()
+    assert np.abs(np.einsum("p,pa->a", stacked.n[0], moments.x[0])).max() < 1e-10  # the mean step left x no mean
     assert np.allclose(expanded.W[0] @ expanded.W[0].T, kept.W[0] @ covariance @ kept.W[0].T, atol=1e-10)
 
 
 def test_expansion_changes_the_path_but_not_the_end():
-    bunch = bunch_of(draw(n=80))
-    prior, start = flat_prior(bunch.layout, Q), some_state(bunch.layout, Q)
-    ends = [fit(bunch, prior, start, LocalRule(spread=False, expand=e), 4000) for e in (False, True)]
+    stacked = bunch_of(draw(n=80))
+    prior, start = flat_prior(stacked.layout, Q), some_state(stacked.layout, Q)
+    ends = [fit(stacked, prior, start, LocalRule(spread=False, expand=e), 4000) for e in (False, True)]
     assert np.allclose(ends[0].W[0] @ ends[0].W[0].T, ends[1].W[0] @ ends[1].W[0].T, atol=1e-8)
     assert np.allclose(ends[0].sigma2, ends[1].sigma2, rtol=1e-8)
 
@@ -116,14 +116,14 @@ def test_expansion_changes_the_path_but_not_the_end():
 def test_a_vague_prior_is_em(rule, holes):
     views = draw(n=60)
     views = with_holes(views) if holes else views
-    bunch = bunch_of(views)
-    layout, start = bunch.layout, some_state(bunch.layout, Q)
+    stacked = bunch_of(views)
+    layout, start = stacked.layout, some_state(stacked.layout, Q)
     vague = some_prior(layout, Q, tau2=1e-12)
     vague = replace(
         vague, precision_mu=np.full(3, 1e-13), precision_W=np.full(3, 1e-13), alpha=-np.ones(3), beta=np.zeros(3)
     )
     rule = replace(rule, spread=False)
-    found, em = (fit(bunch, prior, start, rule, 20) for prior in (vague, flat_prior(layout, Q)))
+    found, em = (fit(stacked, prior, start, rule, 20) for prior in (vague, flat_prior(layout, Q)))
     for name in ("mu", "W", "sigma2"):
         assert np.allclose(getattr(found, name), getattr(em, name), rtol=1e-8, atol=1e-8)
 
@@ -133,11 +133,11 @@ def test_a_vague_prior_is_em(rule, holes):
 def test_a_sharp_prior_is_obeyed(rule, holes):
     views = draw(n=60)
     views = with_holes(views) if holes else views
-    bunch = bunch_of(views)
-    sharp = some_prior(bunch.layout, Q)
+    stacked = bunch_of(views)
+    sharp = some_prior(stacked.layout, Q)
     sharp = replace(sharp, precision_mu=np.full(3, 1e12), precision_W=np.full(3, 1e12), alpha=np.full(3, 1e12),
                     beta=np.array([0.3, 0.5, 0.7]) * 1e12)  # fmt: skip
-    state = fit(bunch, sharp, some_state(bunch.layout, Q), rule, 5)
+    state = fit(stacked, sharp, some_state(stacked.layout, Q), rule, 5)
     assert np.allclose(state.mu, sharp.mu, atol=1e-6)
     assert np.allclose(state.W, sharp.W, atol=1e-6)
     assert np.allclose(state.sigma2, [0.3, 0.5, 0.7], rtol=1e-6)
@@ -162,9 +162,9 @@ def test_an_absent_view_is_dropped_rows_of_w(rule):
 
 def test_a_bunch_gives_each_center_the_bits_it_has_alone():
     centers = [draw(n=40, seed=s) for s in range(4)]
-    bunch = bunch_of(*centers)
-    prior, start = some_prior(bunch.layout, Q, tau2=1.0), some_state(bunch.layout, Q, B=4)
-    together = fit(bunch, prior, start, LocalRule(), 7)
+    stacked = bunch_of(*centers)
+    prior, start = some_prior(stacked.layout, Q, tau2=1.0), some_state(stacked.layout, Q, B=4)
+    together = fit(stacked, prior, start, LocalRule(), 7)
     for c, views in enumerate(centers):
         alone = State(start.mu[c : c + 1], start.W[c : c + 1], start.sigma2[c : c + 1], start.m[c : c + 1])
         alone = fit(bunch_of(views), prior, alone, LocalRule(), 7)
@@ -211,34 +211,34 @@ def test_the_default_iteration_is_the_one_written_out_by_rows(holes):
     """The means that the iteration begins with are checked by themselves in test_means."""
     views = draw(n=25)
     views = with_holes(views) if holes else views
-    bunch = bunch_of(views)
-    layout = bunch.layout
+    stacked = bunch_of(views)
+    layout = stacked.layout
     prior = some_prior(layout, Q)
-    state = iterate(bunch, prior, some_state(layout, Q), LocalRule())
+    state = iterate(stacked, prior, some_state(layout, Q), LocalRule())
     inv = 1.0 / state.sigma2[:, layout.view_of]
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], relative_spread(bunch, prior, state))
-    mu = prior.mu + joint_means(bunch, prior, state.W, inv, P, h).delta
-    per_feature = state.cov[0][bunch.class_of]
+    P, h = precisions(stacked, state.W, state.W * inv[..., None], relative_spread(stacked, prior, state))
+    mu = prior.mu + joint_means(stacked, prior, state.W, inv, P, h).delta
+    per_feature = state.cov[0][stacked.class_of]
     expected = row_iteration(views, layout, prior, State(mu, state.W, state.sigma2, state.m, per_feature))
-    found = iterate(bunch, prior, state, LocalRule())
+    found = iterate(stacked, prior, state, LocalRule())
     assert np.allclose(found.mu[0], expected[0], rtol=1e-11, atol=1e-11)
     assert np.allclose(found.W[0], expected[1], rtol=1e-11, atol=1e-11)
     assert np.allclose(found.sigma2[0], expected[2], rtol=1e-11)
-    assert np.allclose(found.cov[0][bunch.class_of], expected[3], rtol=1e-11, atol=1e-13)
+    assert np.allclose(found.cov[0][stacked.class_of], expected[3], rtol=1e-11, atol=1e-13)
 
 
 def test_narrow_columns_have_no_spread():
     """In a narrow view the pinned columns of W are known: they add nothing to the noise."""
-    bunch = bunch_of(draw((5, 2), n=30))
-    prior, start = some_prior(bunch.layout, Q), started(bunch.layout, Q)
-    state = iterate(bunch, prior, start, LocalRule(narrow=True))
+    stacked = bunch_of(draw((5, 2), n=30))
+    prior, start = some_prior(stacked.layout, Q), started(stacked.layout, Q)
+    state = iterate(stacked, prior, start, LocalRule(narrow=True))
     assert not state.W[0, 5:, 1].any()
-    assert not state.cov[0, bunch.class_of[5:], 1].any()
-    inv = 1.0 / start.sigma2[:, bunch.layout.view_of]
-    P, h = precisions(bunch, start.W, start.W * inv[..., None], None)
-    means = joint_means(bunch, prior, start.W, inv, P, h)
-    moments = e_step(bunch, start.W, inv, P, h, prior.mu + means.delta, means.m)
-    N, x, gap = bunch.n[0, 0], moments.x[0, 0, 0], (bunch.mean[0, 0] - prior.mu[0])[5:]
+    assert not state.cov[0, stacked.class_of[5:], 1].any()
+    inv = 1.0 / start.sigma2[:, stacked.layout.view_of]
+    P, h = precisions(stacked, start.W, start.W * inv[..., None], None)
+    means = joint_means(stacked, prior, start.W, inv, P, h)
+    moments = e_step(stacked, start.W, inv, P, h, prior.mu + means.delta, means.m)
+    N, x, gap = stacked.n[0, 0], moments.x[0, 0, 0], (stacked.mean[0, 0] - prior.mu[0])[5:]
     X = np.array([[moments.XX[0, 0, 0, 0], N * x], [N * x, N]])
     T = np.column_stack([moments.TX[0, 5:, 0] + N * gap * x, N * gap])
     ridge = start.sigma2[0, 1] * np.array([prior.precision_W[1], prior.precision_mu[1]])
@@ -247,8 +247,8 @@ def test_narrow_columns_have_no_spread():
     assert np.allclose(state.W[0, 5:, 0], rows[:, 0], atol=1e-12)
     assert np.allclose(state.mu[0, 5:] - prior.mu[0, 5:], rows[:, 1], atol=1e-12)
     H = H * start.sigma2[0, 1]
-    assert np.allclose(state.cov[0, bunch.class_of[5]][np.ix_([0, 2], [0, 2])], H, atol=1e-12)
-    squares = bunch.squares[0, 5:].sum() + N * (gap**2).sum() - 2 * np.sum(rows * T) + np.sum((rows @ X) * rows)
+    assert np.allclose(state.cov[0, stacked.class_of[5]][np.ix_([0, 2], [0, 2])], H, atol=1e-12)
+    squares = stacked.squares[0, 5:].sum() + N * (gap**2).sum() - 2 * np.sum(rows * T) + np.sum((rows @ X) * rows)
     expected = (squares + 2 * np.trace(H @ X) + 2 * prior.beta[1]) / (2 * N + 2 * (prior.alpha[1] + 1))
     assert state.sigma2[0, 1] == pytest.approx(expected, rel=1e-10)
 
@@ -272,11 +272,11 @@ def test_a_feature_that_nobody_saw_changes_nothing_even_without_a_prior_of_its_m
 @pytest.mark.parametrize("prior_of", [flat_prior, some_prior])
 def test_the_short_form_for_complete_data_is_the_general_iteration(prior_of):
     """`fit` takes core/complete.py for the paper's rule on complete rows; `iterate` is the form for all patterns."""
-    bunch = bunch_of(*(draw((5, 4, 3), n=30, seed=s) for s in (0, 1, 2)))
-    prior, start = prior_of(bunch.layout, Q), started(bunch.layout, Q, B=3)
-    short = fit(bunch, prior, start, PAPER, 4)
+    stacked = bunch_of(*(draw((5, 4, 3), n=30, seed=s) for s in (0, 1, 2)))
+    prior, start = prior_of(stacked.layout, Q), started(stacked.layout, Q, B=3)
+    short = fit(stacked, prior, start, PAPER, 4)
     general = start
     for _ in range(4):
-        general = iterate(bunch, prior, general, PAPER)
+        general = iterate(stacked, prior, general, PAPER)
     for part in ("mu", "W", "sigma2", "m", "cov"):
         assert np.allclose(getattr(short, part), getattr(general, part), rtol=1e-12, atol=1e-13), part

@@ -5,29 +5,29 @@ import pytest
 from scipy.optimize import minimize
 
 from core_cases import bunch_of, draw, flat_prior, some_covariance, some_prior, some_state, stacked, with_holes
-from vedute.model.local_step import LocalRule, State, fit, relative_spread
+from objective import log_posterior, variational_bound
+from vedute.model.local_step import LocalRule, fit, relative_spread
 from vedute.model.means import _System, joint_means, marginal_means, precisions
-from vedute.model.objective import log_posterior, variational_bound
-from vedute.model.stacked import make_bunch
+from vedute.model.stacked import State, stack_statistics
 from vedute.model.statistics import Statistics
 
 Q = 2
 
 
-def found_means(bunch, prior, state, spread=None, **kwargs):
-    inv = 1.0 / state.sigma2[:, bunch.layout.view_of]
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], spread)
-    return joint_means(bunch, prior, state.W, inv, P, h, **kwargs)
+def found_means(stacked, prior, state, spread=None, **kwargs):
+    inv = 1.0 / state.sigma2[:, stacked.layout.view_of]
+    P, h = precisions(stacked, state.W, state.W * inv[..., None], spread)
+    return joint_means(stacked, prior, state.W, inv, P, h, **kwargs)
 
 
-def dense_problem(bunch, prior, state, value):
+def dense_problem(stacked, prior, state, value):
     """The objective as a quadratic function of (mu, m): its maximum and the inverse of its curvature."""
-    D = bunch.layout.total
+    D = stacked.layout.total
     size = D + (Q if prior.tau2 > 0 else 0)
 
     def at(theta):
         m = theta[D:][None] if prior.tau2 > 0 else np.zeros((1, Q))
-        return value(bunch, prior, State(theta[None, :D], state.W, state.sigma2, m, state.cov))[0]
+        return value(stacked, prior, State(theta[None, :D], state.W, state.sigma2, m, state.cov))[0]
 
     base, eye = at(np.zeros(size)), np.eye(size)
     single = np.array([at(e) for e in eye])
@@ -42,11 +42,11 @@ def dense_problem(bunch, prior, state, value):
 def test_joint_means_are_the_maximum_and_their_variances_the_inverse_curvature(holes, tau2):
     views = draw((4, 3, 2), n=12)
     views = with_holes(views) if holes else views
-    bunch = bunch_of(views)
-    prior, state = some_prior(bunch.layout, Q, tau2), some_state(bunch.layout, Q)
-    at, best, inverse = dense_problem(bunch, prior, state, log_posterior)
-    means = found_means(bunch, prior, state, variances=True)
-    D = bunch.layout.total
+    stacked = bunch_of(views)
+    prior, state = some_prior(stacked.layout, Q, tau2), some_state(stacked.layout, Q)
+    at, best, inverse = dense_problem(stacked, prior, state, log_posterior)
+    means = found_means(stacked, prior, state, variances=True)
+    D = stacked.layout.total
     assert np.allclose((prior.mu + means.delta)[0], best[:D], atol=1e-8)
     assert np.allclose(means.var_delta[0], np.diag(inverse)[:D], rtol=1e-6)
     if tau2:
@@ -60,13 +60,13 @@ def test_joint_means_are_the_maximum_and_their_variances_the_inverse_curvature(h
 def test_with_the_spread_they_are_the_maximum_of_the_bound(holes):
     views = draw((4, 3, 2), n=12)
     views = with_holes(views) if holes else views
-    bunch = bunch_of(views)
-    prior = some_prior(bunch.layout, Q, 0.8)
-    state = some_state(bunch.layout, Q, cov=some_covariance(bunch, Q + 1))
-    _, best, _ = dense_problem(bunch, prior, state, variational_bound)
-    means = found_means(bunch, prior, state, relative_spread(bunch, prior, state))
-    assert np.allclose((prior.mu + means.delta)[0], best[: bunch.layout.total], atol=1e-8)
-    assert np.allclose(means.m[0], best[bunch.layout.total :], atol=1e-8)
+    stacked = bunch_of(views)
+    prior = some_prior(stacked.layout, Q, 0.8)
+    state = some_state(stacked.layout, Q, cov=some_covariance(stacked, Q + 1))
+    _, best, _ = dense_problem(stacked, prior, state, variational_bound)
+    means = found_means(stacked, prior, state, relative_spread(stacked, prior, state))
+    assert np.allclose((prior.mu + means.delta)[0], best[: stacked.layout.total], atol=1e-8)
+    assert np.allclose(means.m[0], best[stacked.layout.total :], atol=1e-8)
 
 
 def system(copies, seed):
@@ -75,18 +75,18 @@ def system(copies, seed):
     views["v0"][:3] = views["v2"][3:6] = np.nan
     views["v0"][6:8, 1] = np.nan
     views["v1"][:, 0] = np.nan  # seen by nobody
-    bunch = bunch_of(views)
-    assert len(bunch.mask) == 4
-    prior, state = some_prior(bunch.layout, Q), some_state(bunch.layout, Q)
-    inv = 1.0 / state.sigma2[:, bunch.layout.view_of]
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], None)
+    stacked = bunch_of(views)
+    assert len(stacked.mask) == 4
+    prior, state = some_prior(stacked.layout, Q), some_state(stacked.layout, Q)
+    inv = 1.0 / state.sigma2[:, stacked.layout.view_of]
+    P, h = precisions(stacked, state.W, state.W * inv[..., None], None)
 
     def told(array):
         return np.repeat(array, copies, axis=0)
 
-    dev = bunch.mean[0] - prior.mu[0]
+    dev = stacked.mean[0] - prior.mu[0]
     return _System(
-        told(bunch.mask), told(bunch.n[0] / copies), told(dev), state.W[0], inv[0], told(P[0]), told(h[0] + 0.3)
+        told(stacked.mask), told(stacked.n[0] / copies), told(dev), state.W[0], inv[0], told(P[0]), told(h[0] + 0.3)
     )
 
 
@@ -112,7 +112,7 @@ def test_one_pattern_split_in_two_is_still_one(prior_of, rule):
     views = draw(n=40)
     whole = bunch_of(views)
     halves = [bunch_of({k: T[half] for k, T in views.items()}) for half in (slice(0, 15), slice(15, 40))]
-    split = make_bunch([Statistics(
+    split = stack_statistics([Statistics(
         whole.layout, np.ones((2, 12), dtype=bool), np.array([15.0, 25.0]),
         np.vstack([half.mean[0] for half in halves]), np.vstack([half.factor[0] for half in halves]),
         np.repeat([0, 1], [half.factor.shape[1] for half in halves]),
@@ -126,11 +126,11 @@ def test_one_pattern_split_in_two_is_still_one(prior_of, rule):
         assert np.allclose(getattr(one, name), getattr(two, name), rtol=1e-10, atol=1e-10)
     for means in (joint_means, marginal_means) if rule.mean == "joint" else (marginal_means,):
         forms = []
-        for bunch in (whole, split):
-            inv = 1.0 / one.sigma2[:, bunch.layout.view_of]
-            P, h = precisions(bunch, one.W, one.W * inv[..., None], None)
+        for form in (whole, split):
+            inv = 1.0 / one.sigma2[:, form.layout.view_of]
+            P, h = precisions(form, one.W, one.W * inv[..., None], None)
             args = (P, h) if means is joint_means else ()
-            forms.append(means(bunch, prior, one.W, inv, *args, variances=True))
+            forms.append(means(form, prior, one.W, inv, *args, variances=True))
         for name in ("delta", "m", "var_delta", "var_m"):
             assert np.allclose(getattr(forms[0], name), getattr(forms[1], name), rtol=1e-9, atol=1e-10)
 
@@ -144,7 +144,7 @@ def test_rows_that_are_patterns_of_their_own_agree_with_grouped_rows(holes):
     rows = stacked(views)
     rows = rows[~np.isnan(rows).all(axis=1)]
     no_factor = np.zeros((0, 12)), np.zeros(0, np.intp)
-    alone = make_bunch(
+    alone = stack_statistics(
         [Statistics(grouped.layout, ~np.isnan(rows), np.ones(len(rows)), np.nan_to_num(rows), *no_factor)]
     )
     prior, start = some_prior(grouped.layout, Q, 0.7), some_state(grouped.layout, Q)
@@ -157,11 +157,11 @@ def test_rows_that_are_patterns_of_their_own_agree_with_grouped_rows(holes):
 def test_marginal_means_are_each_views_own_maximum_with_its_variance(holes):
     views = draw((4, 3, 2), n=15)
     views = with_holes(views) if holes else views
-    bunch = bunch_of(views)
-    prior, state = some_prior(bunch.layout, Q), some_state(bunch.layout, Q)
-    inv = 1.0 / state.sigma2[:, bunch.layout.view_of]
-    means = marginal_means(bunch, prior, state.W, inv, variances=True)
-    for k, (name, cols) in enumerate(bunch.layout.slices.items()):
+    stacked = bunch_of(views)
+    prior, state = some_prior(stacked.layout, Q), some_state(stacked.layout, Q)
+    inv = 1.0 / state.sigma2[:, stacked.layout.view_of]
+    means = marginal_means(stacked, prior, state.W, inv, variances=True)
+    for k, (name, cols) in enumerate(stacked.layout.slices.items()):
         d = len(views[name][0])
         left, right = prior.precision_mu[k] * np.eye(d), np.zeros(d)
         C = state.W[0, cols] @ state.W[0, cols].T + state.sigma2[0, k] * np.eye(d)

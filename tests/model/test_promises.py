@@ -7,26 +7,26 @@ import pytest
 
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, with_holes
 from never_falls import assert_never_falls
+from objective import log_likelihood, log_posterior, variational_bound
 from vedute.model.local_step import LocalRule, iterate
-from vedute.model.objective import log_likelihood, log_posterior, variational_bound
 
 Q = 2
 SIZES = [(6,), (5, 4, 3), (3, 1, 2)]
 
 
 def path(views, prior_of, rule, value, *, steps=40, q=Q, m=0.0, seed=4):
-    bunch = bunch_of(views)
-    prior = prior_of(bunch.layout)
-    state = iterate(bunch, prior, some_state(bunch.layout, q, seed=seed, m=m), rule)
+    stacked = bunch_of(views)
+    prior = prior_of(stacked.layout)
+    state = iterate(stacked, prior, some_state(stacked.layout, q, seed=seed, m=m), rule)
     values = []
     for _ in range(steps):
-        values.append(value(bunch, prior, state)[0])
-        state = iterate(bunch, prior, state, rule)
+        values.append(value(stacked, prior, state)[0])
+        state = iterate(stacked, prior, state, rule)
     return values
 
 
-def likelihood(bunch, _, state):
-    return log_likelihood(bunch, state)
+def likelihood(stacked, _, state):
+    return log_likelihood(stacked, state)
 
 
 def case(sizes, holes, n=40):

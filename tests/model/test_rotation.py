@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, statistics_of
-from vedute.model.alignment import align
-from vedute.model.contribution import contributions
+from objective import log_likelihood, log_posterior, variational_bound
+from vedute.model.contribution import align, contributions
 from vedute.model.local_step import LocalRule, fit
-from vedute.model.objective import log_likelihood, log_posterior, variational_bound
-from vedute.model.rotation import find_rotation, turn
+from vedute.model.stacked import find_rotation, turn
 
 Q = 2
 RULES = [LocalRule(), LocalRule(spread=False), LocalRule("marginal", False, False), LocalRule("marginal", True, False)]
@@ -39,18 +38,18 @@ def test_the_rotated_step_is_the_plain_one(missing, rule, prior_of):
     rotation = find_rotation(statistics, Q)
     assert set(rotation.bases) == {"v0", "v2"}
     turned = turn(rotation, prior, start)
-    assert turned.bunch.layout.total < 90
-    small, large = fit(turned.bunch, turned.prior, turned.start, rule, 10), fit(plain, prior, start, rule, 10)
+    assert turned.stacked.layout.total < 90
+    small, large = fit(turned.stacked, turned.prior, turned.start, rule, 10), fit(plain, prior, start, rule, 10)
     back = turned.state_back(small)
     for name in ("mu", "W", "sigma2", "m"):
         assert np.allclose(getattr(back, name), getattr(large, name), rtol=1e-10, atol=1e-10)
     assert np.allclose(back.cov, large.cov, rtol=1e-9, atol=1e-12)
     value = variational_bound if rule.spread else log_posterior
-    assert np.allclose(value(turned.bunch, turned.prior, small), value(plain, prior, large), rtol=1e-10)
-    assert np.allclose(log_likelihood(turned.bunch, small), log_likelihood(plain, large), rtol=1e-10)
+    assert np.allclose(value(turned.stacked, turned.prior, small), value(plain, prior, large), rtol=1e-10)
+    assert np.allclose(log_likelihood(turned.stacked, small), log_likelihood(plain, large), rtol=1e-10)
     # a second round goes on from the first, with the covariance it left
     again = turn(rotation, prior, back)
-    small, large = fit(again.bunch, again.prior, again.start, rule, 3), fit(plain, prior, large, rule, 3)
+    small, large = fit(again.stacked, again.prior, again.start, rule, 3), fit(plain, prior, large, rule, 3)
     assert np.allclose(again.state_back(small).W, large.W, rtol=1e-10, atol=1e-10)
     assert np.allclose(small.sigma2, large.sigma2, rtol=1e-10)
 
@@ -65,9 +64,9 @@ def test_rotated_shares_count_all_the_features(missing, posterior, rule):
     start = scaled(some_state(layout, Q))
     turned = turn(find_rotation(statistics, Q), prior, start)
     shares = []
-    for bunch, p, s in ((turned.bunch, turned.prior, turned.start), (plain, prior, start)):
-        state, turns = align(bunch, p, fit(bunch, p, s, rule, 5))
-        shares.append(contributions(bunch, p, state, turns, rule, posterior=posterior)[0])
+    for stacked, p, s in ((turned.stacked, turned.prior, turned.start), (plain, prior, start)):
+        state, turns = align(stacked, p, fit(stacked, p, s, rule, 5))
+        shares.append(contributions(stacked, p, state, turns, rule, posterior=posterior)[0])
     for name in layout.names:
         one, two = (share.views[name] for share in shares)
         for scalar in ("sq_mu", "sq_W", "var_mu", "var_W", "turn", "mu_gain", "precision", "log_sigma2", "noise_gain"):

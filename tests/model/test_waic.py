@@ -8,9 +8,9 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from core_cases import bunch_of, draw, some_prior, with_holes
-from vedute.model.local_step import LocalRule, State, fit
+from vedute.model.local_step import LocalRule, fit
 from vedute.model.seeds import stream
-from vedute.model.stacked import StackedPrior
+from vedute.model.stacked import StackedPrior, State
 from vedute.model.uncertainty import center_posterior, evidence, information, symmetric_basis
 from vedute.model.waic import BLOCK, Sums, log_densities, pointwise, sums
 from vedute.model.waic import draw as draw_parameters
@@ -27,21 +27,21 @@ def alone(layout, q=Q):
 
 
 def settled(views, prior=None, q=Q, iterations=100):
-    bunch = bunch_of(views)
-    prior = alone(bunch.layout, q) if prior is None else prior
+    stacked = bunch_of(views)
+    prior = alone(stacked.layout, q) if prior is None else prior
     rng = np.random.default_rng(0)
-    D = bunch.layout.total
+    D = stacked.layout.total
     start = State(np.zeros((1, D)), rng.normal(size=(1, D, q)), np.ones((1, len(views))), np.zeros((1, q)))
-    return bunch, prior, fit(bunch, prior, start, LocalRule(expand=False), iterations)
+    return stacked, prior, fit(stacked, prior, start, LocalRule(expand=False), iterations)
 
 
 def posterior_of(views, prior=None, q=Q, centers=1):
-    bunch, prior, state = settled(views, prior, q)
-    known = information(bunch, prior, state)
-    total = evidence(bunch, known)
+    stacked, prior, state = settled(views, prior, q)
+    known = information(stacked, prior, state)
+    total = evidence(stacked, known)
     for _ in range(centers - 1):
-        total = total + evidence(bunch, known)
-    return center_posterior(bunch, prior, state, known, total), np.hstack(list(views.values()))
+        total = total + evidence(stacked, known)
+    return center_posterior(stacked, prior, state, known, total), np.hstack(list(views.values()))
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -154,14 +154,14 @@ def test_a_sharp_prior_hides_no_parameter():
 
 def test_priors_narrow_the_posterior():
     views = with_holes(draw(n=50))
-    bunch = bunch_of(views)
-    prior = some_prior(bunch.layout, Q, tau2=0.5)
+    stacked = bunch_of(views)
+    prior = some_prior(stacked.layout, Q, tau2=0.5)
     posterior, _ = posterior_of(views, prior)
-    bunch, _, state = settled(views, prior)
-    known = information(bunch, prior, state)
-    total = evidence(bunch, known)
+    stacked, _, state = settled(views, prior)
+    known = information(stacked, prior, state)
+    total = evidence(stacked, known)
     for name, precision in total.W.items():
-        k = bunch.layout.names.index(name)
+        k = stacked.layout.names.index(name)
         assert np.linalg.eigvalsh(precision)[-1] < prior.precision_W[k]  # one center tells less than the prior's own
         assert np.linalg.eigvalsh(precision)[0] > 0
     wide = np.linalg.inv(known.W[0])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from vedute.errors import Refused, UserError
-from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
-from vedute.model.schema import Layout
+from vedute.model.parameters import CenterParams, GlobalPrior, Layout, ViewParams
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import SecretNoise, SeededNoise
 from vedute.privacy.policies import CenterPrivacy, NoPrivacy, PaperPrivacy, Policy, SubjectPrivacy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vedute.errors import UserError
-from vedute.model.schema import Layout
+from vedute.model.parameters import Layout
 from vedute.model.statistics import from_rows
 from vedute.privacy import second_moments as subject
 from vedute.privacy.accounting import spent_epsilon

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from vedute.model.local_step import State
-from vedute.model.schema import Layout
-from vedute.model.stacked import StackedPrior, make_bunch
+from vedute.model.parameters import Layout
+from vedute.model.stacked import StackedPrior, State, stack_statistics
 from vedute.model.statistics import from_rows
 
 
@@ -40,8 +39,8 @@ def with_holes(views, seed=0, cells=0.1, views_missing=0.2):
 
 
 def bunch_of(*centers):
-    """One bunch of centers given as rows."""
-    return make_bunch([statistics_of(views) for views in centers])
+    """One stack of centers given as rows."""
+    return stack_statistics([statistics_of(views) for views in centers])
 
 
 def statistics_of(views):
@@ -74,10 +73,10 @@ def some_state(layout, q, B=1, seed=4, m=0.0, cov=None):
     )  # fmt: skip
 
 
-def some_covariance(bunch, size, B=1, seed=5, scale=0.05):
+def some_covariance(stacked, size, B=1, seed=5, scale=0.05):
     """(B, G, size, size): a covariance of the rows of each class."""
     rng = np.random.default_rng(seed)
-    root = rng.normal(size=(B, len(bunch.class_mask), size, size))
+    root = rng.normal(size=(B, len(stacked.class_mask), size, size))
     return scale * (root @ root.mT + 0.1 * np.eye(size))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vedute.model.master import MasterRule
-from vedute.model.parameters import GlobalPrior
-from vedute.model.schema import Schema
+from vedute.model.parameters import GlobalPrior, Schema
 from vedute.privacy.policies import NoPrivacy
 from vedute.run.center import Center, CenterData
 from vedute.run.exchange import InProcess, Participant

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from vedute import FederatedPPCA, UserError, plots
 from vedute.report import centers
 from vedute.report.reading import read_folder
-from vedute.run.deviation import center_deviation
+from vedute.run.fitted_model import center_deviation
 from vedute.run.run_folder import load_run
 
 PLOTS: dict[str, Callable[..., Axes]] = {

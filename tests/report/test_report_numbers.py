@@ -19,7 +19,7 @@ from vedute.report.content import num, percent
 from vedute.report.page import render
 from vedute.report.plotly_renderer import plotted
 from vedute.report.reading import Folder, LatentMeans, Seen, read_folder
-from vedute.run.deviation import center_deviation
+from vedute.run.fitted_model import center_deviation
 from vedute.run.latent import Tally
 from vedute.run.model_choice import Choice
 from vedute.run.run_folder import load_run

@@ -11,7 +11,7 @@ import pytest
 from vedute import UserError
 from vedute.data.rows import open_rows
 from vedute.datasets import make_sd
-from vedute.model.local_step import State
+from vedute.model.stacked import State
 from vedute.run import checkpoint
 from vedute.run.center import CenterData
 from vedute.run.checkpoint import Checkpoints, Snapshot, latest, load_data, load_snapshot, save_data

@@ -8,7 +8,7 @@ import pytest
 from vedute.data import rows as data_rows
 from vedute.data.rows import open_rows
 from vedute.model import statistics
-from vedute.model.schema import Layout
+from vedute.model.parameters import Layout
 from vedute.model.statistics import Accumulator, from_rows
 from vedute.run.center import CenterData, known_of
 

@@ -13,10 +13,9 @@ from local_rounds import rounds
 from vedute.datasets import make_hierarchical
 from vedute.model.local_step import LocalRule
 from vedute.model.master import MasterRule, change, inverse_gamma_shape
-from vedute.model.parameters import GlobalPrior, flat_view_prior
-from vedute.model.rotation import find_rotation
-from vedute.model.schema import Layout
+from vedute.model.parameters import GlobalPrior, Layout, flat_view_prior
 from vedute.model.seeds import RoundStream, stream
+from vedute.model.stacked import find_rotation
 from vedute.model.statistics import from_rows
 from vedute.run import exchange
 from vedute.run.center import Center, make_center, run_round

@@ -18,9 +18,8 @@ import numpy as np
 from vedute import FederatedPPCA
 from vedute.data.scaling import Ranges
 from vedute.errors import ConvergenceWarning, DataWarning
-from vedute.model.parameters import Array
+from vedute.model.parameters import Array, Layout
 from vedute.model.prediction import Emission, posterior, predicted
-from vedute.model.schema import Layout
 from vedute.run.fitted_model import Model
 
 Views = Mapping[str, Array]

@@ -10,9 +10,8 @@ import numpy as np
 from vedute import PaperPrivacy, SubjectPrivacy
 from vedute.data.rows import open_rows
 from vedute.errors import BreakdownError
-from vedute.model.parameters import GlobalPrior
+from vedute.model.parameters import GlobalPrior, Layout
 from vedute.model.prediction import global_emission
-from vedute.model.schema import Layout
 from vedute.run.exchange import Ledgers, make_job, read_inspected
 from vedute.run.protocol import Progress
 from vedute.run.server import fit_participants

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from vedute.errors import Refused, UserError
-from vedute.model.parameters import Array, readonly
-from vedute.model.schema import Layout, Schema
+from vedute.model.parameters import Array, Layout, Schema, readonly
 from vedute.model.statistics import Statistics
 
 Ranges = Mapping[str, Array]  # view -> (d, 2): lowest and highest value of each feature, publicly known

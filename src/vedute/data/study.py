@@ -27,8 +27,7 @@ from vedute.data.study_file import (
 from vedute.data.study_views import View, resolve_views
 from vedute.data.subjects import subjects_of
 from vedute.errors import UserError
-from vedute.model.parameters import Array
-from vedute.model.schema import Schema
+from vedute.model.parameters import Array, Schema
 
 if TYPE_CHECKING:
     from vedute.data.views import MultiView

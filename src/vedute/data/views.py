@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from vedute.errors import UserError
-from vedute.model.parameters import Array
-from vedute.model.schema import Schema
+from vedute.model.parameters import Array, Schema
 
 Labels = NDArray[np.object_]
 Columns = Mapping[str, tuple[str, ...]]

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from vedute.data.scaling import Extremes, Sums, from_vectors
-from vedute.model.contribution import Contribution
-from vedute.model.packing import pack, unpack
-from vedute.model.parameters import Array, CenterParams, ViewParams
-from vedute.model.schema import Layout
+from vedute.model.contribution import Contribution, pack, unpack
+from vedute.model.parameters import Array, CenterParams, Layout, ViewParams
 from vedute.privacy.release import Release
 from vedute.run.fitted_model import build_prior, prior_arrays
 from vedute.run.protocol import Content, Question, Step

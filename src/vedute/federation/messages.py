@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.errors import Refused, UserError
-from vedute.model.packing import packed_size
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.contribution import packed_size
+from vedute.model.parameters import Array, Layout
 from vedute.privacy.policies import policy_of
 from vedute.privacy.release import Release, event_from_json, event_to_json
 from vedute.run.fitted_model import SCALARS, build_settings, describe_settings

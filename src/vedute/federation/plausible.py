@@ -14,8 +14,7 @@ import numpy as np
 from vedute.errors import Refused
 from vedute.model.contribution import Contribution
 from vedute.model.master import ALPHA_CEILING
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewPrior
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, ViewPrior
 from vedute.model.statistics import Statistics
 from vedute.privacy.policies.base import LARGEST, MOST_SUBJECTS
 

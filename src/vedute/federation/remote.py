@@ -25,9 +25,9 @@ from vedute.model.parameters import Array, CenterParams
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.release import Release
 from vedute.run import run_folder
+from vedute.run.center import inspect_sums
 from vedute.run.checkpoint import Checkpoints
 from vedute.run.exchange import RUN
-from vedute.run.inspection import inspect_sums
 from vedute.run.protocol import Answer, Answers, Job, Progress, Question
 from vedute.run.run_folder import Run
 from vedute.run.server import OnRound, fit

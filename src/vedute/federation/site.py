@@ -17,27 +17,25 @@ from typing import TextIO
 import numpy as np
 
 from vedute.data.files import from_json, read_whole, sha256, to_json, write_whole
-from vedute.data.rows import DataChanged, StudyRows
+from vedute.data.rows import DataChanged, StudyRows, one_blas_thread
 from vedute.data.scaling import Scaler, from_vectors, named_ranges, scaling_of
 from vedute.data.study import Study
-from vedute.data.threads import one_blas_thread
 from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.agreement import own_policy
 from vedute.federation.encoding import build_question, content_arrays
 from vedute.federation.messages import Reply, Request, decode_request, encode_reply
 from vedute.federation.plausible import check_basis, check_parameters, check_prior, check_scaled, check_scaler
-from vedute.model.alignment import turned_center
-from vedute.model.local_step import State
+from vedute.model.contribution import turned_center
 from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams
+from vedute.model.stacked import State
 from vedute.privacy.policies import Policy, accept
 from vedute.privacy.policies.none import EXACT
 from vedute.privacy.release import Release, digest
 from vedute.run import run_folder
-from vedute.run.center import Center, run_round
+from vedute.run.center import Center, require_subjects, run_round
 from vedute.run.checkpoint import build_state, latest, read_named, state_arrays, write_named
 from vedute.run.exchange import Ledgers, Participant, check_components, final_axes, read_participants, told_at_home
 from vedute.run.fitted_model import Model, describe_settings
-from vedute.run.inspection import require_subjects
 from vedute.run.latent import write_latent
 from vedute.run.protocol import Answer, Job, Progress, Question
 from vedute.run.server import conclude

@@ -1,6 +1,6 @@
 """The paper's iteration for complete data, several centers at once, with as few array operations as it takes.
 
-The same step as :func:`vedute.model.local_step.iterate` with the marginal mean, for bunches in which every row has
+The same step as :func:`vedute.model.local_step.iterate` with the marginal mean, for stacks in which every row has
 every feature. Views are padded to one width (zero rows of W stay zero), so that an operation serves all views of all
 centers, and the scatter itself stands in place of its factor.
 """
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.model.parameters import Array
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Stacked, StackedPrior
 
 
 @dataclass(frozen=True)
 class Padded:
-    """A bunch with its K views padded to d features each."""
+    """A stack with its K views padded to d features each."""
 
     where: NDArray[np.intp]  # (D,): where each feature stands among the padded ones
     S: Array  # (B, K d, K d): centred scatter
@@ -38,16 +38,16 @@ class Padded:
         return np.asarray(padded.reshape(B, K * d, *padded.shape[3:])[:, self.where])
 
 
-def pad(bunch: Bunch) -> Padded:
-    """Lay out a bunch; needed once, not every round."""
-    view, starts = bunch.layout.view_of, bunch.layout.starts
-    B, K, d = len(bunch.n), len(starts), max(bunch.layout.sizes)
+def pad(stacked: Stacked) -> Padded:
+    """Lay out a stack; needed once, not every round."""
+    view, starts = stacked.layout.view_of, stacked.layout.starts
+    B, K, d = len(stacked.n), len(starts), max(stacked.layout.sizes)
     where = view * d + np.arange(len(view)) - starts[view]
     S = np.zeros((B, K * d, K * d))
-    S[:, where[:, None], where] = bunch.factor.mT @ bunch.factor
+    S[:, where[:, None], where] = stacked.factor.mT @ stacked.factor
     mean = np.zeros((B, K * d))
-    mean[:, where] = bunch.mean[:, 0]
-    return Padded(where, S, np.add.reduceat(bunch.squares, starts, axis=1), mean.reshape(B, K, d))
+    mean[:, where] = stacked.mean[:, 0]
+    return Padded(where, S, np.add.reduceat(stacked.squares, starts, axis=1), mean.reshape(B, K, d))
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,18 @@ class Round:
     eye: Array  # (q, q)
 
 
-def begin_round(bunch: Bunch, padded: Padded, prior: StackedPrior) -> Round:
+def begin_round(stacked: Stacked, padded: Padded, prior: StackedPrior) -> Round:
     """Lay out the prior of a round."""
     return Round(
         padded.S,
         (padded.mean - padded.spread(prior.mu))[:, :, None],
-        bunch.n[..., None],
-        bunch.n[..., None, None],
+        stacked.n[..., None],
+        stacked.n[..., None, None],
         padded.spread(prior.W),
         prior.precision_mu[:, None, None],
         prior.precision_W[:, None, None],
         (padded.squares + 2.0 * prior.beta)[..., None, None],
-        (bunch.cells + 2.0 * (prior.alpha + 1.0))[..., None, None],
+        (stacked.cells + 2.0 * (prior.alpha + 1.0))[..., None, None],
         np.eye(prior.W.shape[-1]),
     )
 

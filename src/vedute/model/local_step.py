@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vedute.model import complete
 from vedute.model.means import joint_means, marginal_means, precisions, times
 from vedute.model.parameters import Array
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Stacked, StackedPrior, State
 
 SIGMA2_FLOOR = 1e-12  # in the units of the scaled data: keeps a perfectly explained view from dividing by zero
 
@@ -31,17 +31,6 @@ class LocalRule:
 
 
 @dataclass(frozen=True)
-class State:
-    """Parameters of the centers of a bunch, and the covariance of a row (w_j, mu_j) for each class of features."""
-
-    mu: Array  # (B, D)
-    W: Array  # (B, D, q)
-    sigma2: Array  # (B, K)
-    m: Array  # (B, q)
-    cov: Array | None = None  # (B, G, q+1, q+1)
-
-
-@dataclass(frozen=True)
 class Moments:
     """What the E-step tells of the latent x, summed over the rows of each pattern."""
 
@@ -50,43 +39,43 @@ class Moments:
     TX: Array  # (B, D, q): sum of (centred t) <x>', the part within patterns
 
 
-def e_step(bunch: Bunch, W: Array, inv: Array, P: Array, h: Array, mu: Array, m: Array) -> Moments:
+def e_step(stacked: Stacked, W: Array, inv: Array, P: Array, h: Array, mu: Array, m: Array) -> Moments:
     """Posterior moments of x: precision P, mean ``P^-1 (W' Psi^-1 (t - mu) - h + m)``."""
     BW = W * inv[..., None]
     Pinv = np.linalg.inv(P)
-    centred = (bunch.mean - mu[:, None]) * bunch.mask
+    centred = (stacked.mean - mu[:, None]) * stacked.mask
     x = times(centred @ BW - h + m[:, None], Pinv)
-    projected = bunch.factor @ BW
-    n = bunch.n[..., None, None]
+    projected = stacked.factor @ BW
+    n = stacked.n[..., None, None]
     XX = n * (Pinv + x[..., :, None] * x[..., None, :])
-    if len(bunch.mask) == 1:
+    if len(stacked.mask) == 1:
         z = projected @ Pinv[:, 0]
         XX[:, 0] += z.mT @ z
     else:
-        z = times(projected, Pinv[:, bunch.owner])
-        patterns, begins = bunch.segments
+        z = times(projected, Pinv[:, stacked.owner])
+        patterns, begins = stacked.segments
         if len(patterns):
             XX[:, patterns] += np.add.reduceat(z[..., :, None] * z[..., None, :], begins, axis=1)
-    return Moments(x, XX, bunch.factor.mT @ z)
+    return Moments(x, XX, stacked.factor.mT @ z)
 
 
-def _by_class(bunch: Bunch, per_pattern: Array) -> Array:
+def _by_class(stacked: Stacked, per_pattern: Array) -> Array:
     """Sums over the patterns that observe a class of features."""
     B, P = per_pattern.shape[:2]
-    flat = bunch.class_mask @ per_pattern.reshape(B, P, -1)
-    return flat.reshape(B, len(bunch.class_mask), *per_pattern.shape[2:])
+    flat = stacked.class_mask @ per_pattern.reshape(B, P, -1)
+    return flat.reshape(B, len(stacked.class_mask), *per_pattern.shape[2:])
 
 
-def _design(bunch: Bunch, moments: Moments, *, joint: bool) -> Array:
+def _design(stacked: Stacked, moments: Moments, *, joint: bool) -> Array:
     """For each class, the sum of <(x, 1)(x, 1)'> (joint) or of <x x'> over the rows that observe it."""
     if not joint:
-        return _by_class(bunch, moments.XX)
+        return _by_class(stacked, moments.XX)
     q = moments.x.shape[-1]
     block = np.empty((*moments.XX.shape[:2], q + 1, q + 1))
     block[..., :q, :q] = moments.XX
-    block[..., :q, q] = block[..., q, :q] = bunch.n[..., None] * moments.x
-    block[..., q, q] = bunch.n
-    return _by_class(bunch, block)
+    block[..., :q, q] = block[..., q, :q] = stacked.n[..., None] * moments.x
+    block[..., q, q] = stacked.n
+    return _by_class(stacked, block)
 
 
 def free_columns(sizes: tuple[int, ...], q: int, *, narrow: bool) -> Array:
@@ -96,7 +85,7 @@ def free_columns(sizes: tuple[int, ...], q: int, *, narrow: bool) -> Array:
 
 
 def _regress(
-    bunch: Bunch,
+    stacked: Stacked,
     design: Array,
     ridge: Array,
     target: Array,
@@ -108,94 +97,94 @@ def _regress(
     matrix = design + ridge[..., None] * np.eye(size)
     if free is not None:
         matrix = np.where(free[:, :, None] & free[:, None, :], matrix, np.eye(size))
-    unseen = bunch.class_mask.sum(axis=1) == 0
+    unseen = stacked.class_mask.sum(axis=1) == 0
     if unseen.any():
         matrix = matrix + (unseen[:, None, None] & (ridge[..., None] == 0)) * np.eye(size)
     H = np.linalg.inv(matrix)
     if free is not None:
         H = H * (free[:, :, None] & free[:, None, :])
-    return times(target + prior_part, H[:, bunch.class_of]), H
+    return times(target + prior_part, H[:, stacked.class_of]), H
 
 
-def _ridges(bunch: Bunch, prior: StackedPrior, sigma2: Array, q: int, *, joint: bool) -> Array:
+def _ridges(stacked: Stacked, prior: StackedPrior, sigma2: Array, q: int, *, joint: bool) -> Array:
     """(B, G, q or q+1): sigma2 over the prior variance of each coefficient of a row."""
     per_view = np.repeat((sigma2 * prior.precision_W)[..., None], q, axis=-1)
     if joint:
         per_view = np.concatenate([per_view, (sigma2 * prior.precision_mu)[..., None]], axis=-1)
-    return np.asarray(per_view[:, bunch.class_view])
+    return np.asarray(per_view[:, stacked.class_view])
 
 
-def _free(bunch: Bunch, q: int, size: int, rule: LocalRule) -> NDArray[np.bool_] | None:
+def _free(stacked: Stacked, q: int, size: int, rule: LocalRule) -> NDArray[np.bool_] | None:
     """(G, q or q+1): which coefficients of a row may differ from zero; None where all may."""
-    if not rule.narrow or min(bunch.layout.sizes) > q:
+    if not rule.narrow or min(stacked.layout.sizes) > q:
         return None
-    columns = free_columns(bunch.layout.sizes, q, narrow=True)[bunch.class_view]
+    columns = free_columns(stacked.layout.sizes, q, narrow=True)[stacked.class_view]
     free = np.arange(size) < columns[:, None]
     free[:, q:] = True
     return free
 
 
-def trusted(bunch: Bunch, prior: StackedPrior) -> Array:
+def trusted(stacked: Stacked, prior: StackedPrior) -> Array:
     """(G, 1, 1): 1 where the prior of W says how far a center may stray; a flat prior gives no posterior to carry."""
-    return (prior.precision_W > 0)[bunch.class_view, None, None].astype(float)
+    return (prior.precision_W > 0)[stacked.class_view, None, None].astype(float)
 
 
-def iterate(bunch: Bunch, prior: StackedPrior, state: State, rule: LocalRule) -> State:
+def iterate(stacked: Stacked, prior: StackedPrior, state: State, rule: LocalRule) -> State:
     """One local iteration: means, E-step, rows of W (and mu), sigma2."""
-    view, q = bunch.layout.view_of, state.W.shape[-1]
+    view, q = stacked.layout.view_of, state.W.shape[-1]
     joint = rule.mean == "joint"
     inv = 1.0 / state.sigma2[:, view]
-    spread = relative_spread(bunch, prior, state) if rule.spread else None
-    P, h = precisions(bunch, state.W, state.W * inv[..., None], spread)
-    local = (bunch, prior, state.W, inv)
+    spread = relative_spread(stacked, prior, state) if rule.spread else None
+    P, h = precisions(stacked, state.W, state.W * inv[..., None], spread)
+    local = (stacked, prior, state.W, inv)
     means = joint_means(*local, P, h) if joint else marginal_means(*local)
     mu = prior.mu + means.delta
-    moments = e_step(bunch, state.W, inv, P, h, mu, means.m)
+    moments = e_step(stacked, state.W, inv, P, h, mu, means.m)
 
     origin = prior.mu if joint else mu
-    gap = (bunch.mean - origin[:, None]) * bunch.mask
-    weighted = gap * bunch.n[..., None]
+    gap = (stacked.mean - origin[:, None]) * stacked.mask
+    weighted = gap * stacked.n[..., None]
     target = moments.TX + weighted.mT @ moments.x
     prior_part = (state.sigma2 * prior.precision_W)[:, view, None] * prior.W
     if joint:
         target = np.concatenate([target, weighted.sum(axis=1)[..., None]], axis=-1)
         prior_part = np.concatenate([prior_part, np.zeros((*prior_part.shape[:-1], 1))], axis=-1)
-    ridge = _ridges(bunch, prior, state.sigma2, q, joint=joint)
-    free = _free(bunch, q, ridge.shape[-1], rule)
-    rows, H = _regress(bunch, _design(bunch, moments, joint=joint), ridge, target, prior_part, free)
+    ridge = _ridges(stacked, prior, state.sigma2, q, joint=joint)
+    free = _free(stacked, q, ridge.shape[-1], rule)
+    rows, H = _regress(stacked, _design(stacked, moments, joint=joint), ridge, target, prior_part, free)
 
     # At the solution rows X rows' = rows . (target + prior_part) - ridge . rows^2: the design is not needed again.
-    residual = bunch.squares + (weighted * gap).sum(axis=1)
-    residual = residual + (rows * (prior_part - target) - ridge[:, bunch.class_of] * rows**2).sum(axis=-1)
-    squares = np.add.reduceat(residual, bunch.layout.starts, axis=1)
+    residual = stacked.squares + (weighted * gap).sum(axis=1)
+    residual = residual + (rows * (prior_part - target) - ridge[:, stacked.class_of] * rows**2).sum(axis=-1)
+    squares = np.add.reduceat(residual, stacked.layout.starts, axis=1)
     if rule.spread:
-        squares = squares + _unexplained(bunch, prior, state.sigma2, H, ridge)
-    sigma2 = (squares + 2.0 * prior.beta) / (bunch.cells + 2.0 * (prior.alpha + 1.0))
+        squares = squares + _unexplained(stacked, prior, state.sigma2, H, ridge)
+    sigma2 = (squares + 2.0 * prior.beta) / (stacked.cells + 2.0 * (prior.alpha + 1.0))
     W = rows[..., :q]
     if rule.expand and not (prior.precision_W.any() or prior.precision_mu.any()):
-        W = W @ np.linalg.cholesky(_latent_covariance(bunch, moments))
+        W = W @ np.linalg.cholesky(_latent_covariance(stacked, moments))
     return State(
         mu=origin + rows[..., q] if joint else mu,
         W=W,
         sigma2=np.maximum(sigma2, SIGMA2_FLOOR),
         m=means.m,
-        cov=state.sigma2[:, bunch.class_view, None, None] * H,
+        cov=state.sigma2[:, stacked.class_view, None, None] * H,
     )
 
 
-def _latent_covariance(bunch: Bunch, moments: Moments) -> Array:
+def _latent_covariance(stacked: Stacked, moments: Moments) -> Array:
     """(B, q, q): covariance of the latent x as the E-step found it; one, if W had the right scale."""
-    N = bunch.n.sum(axis=1)[:, None, None]
-    mean = (bunch.n[..., None] * moments.x).sum(axis=1) / N[..., 0]
+    N = stacked.n.sum(axis=1)[:, None, None]
+    mean = (stacked.n[..., None] * moments.x).sum(axis=1) / N[..., 0]
     return np.asarray(moments.XX.sum(axis=1) / N - mean[..., :, None] * mean[..., None, :])
 
 
-def relative_spread(bunch: Bunch, prior: StackedPrior, state: State) -> Array | None:
+def relative_spread(stacked: Stacked, prior: StackedPrior, state: State) -> Array | None:
     """Covariance of a row (w_j, mu_j) over sigma2, where there is one already."""
     if state.cov is None:
         return None
     size = state.W.shape[-1] + 1
-    relative = state.cov / state.sigma2[:, bunch.class_view, None, None] * trusted(bunch, prior)
+    relative = state.cov / state.sigma2[:, stacked.class_view, None, None] * trusted(stacked, prior)
     missing = size - relative.shape[-1]
     if not missing:
         return np.asarray(relative)
@@ -203,37 +192,42 @@ def relative_spread(bunch: Bunch, prior: StackedPrior, state: State) -> Array | 
     return np.pad(relative, ((0, 0), (0, 0), (0, missing), (0, missing)))
 
 
-def _unexplained(bunch: Bunch, prior: StackedPrior, sigma2: Array, H: Array, ridge: Array) -> Array:
+def _unexplained(stacked: Stacked, prior: StackedPrior, sigma2: Array, H: Array, ridge: Array) -> Array:
     """(B, K): what the spread of the rows adds to the residual, sigma2 tr(H X) = sigma2 (free - tr(ridge H))."""
     diagonal = np.diagonal(H, axis1=-2, axis2=-1)  # zero for the columns that a narrow view holds at zero
-    kept = ((diagonal > 0) - ridge * diagonal).sum(axis=-1) * trusted(bunch, prior)[:, 0, 0]
-    seen = bunch.class_mask.any(axis=1)
-    by_class = sigma2[:, bunch.class_view] * kept * bunch.class_weight * seen
-    into_views = bunch.class_view[:, None] == np.arange(len(bunch.layout.names))
+    kept = ((diagonal > 0) - ridge * diagonal).sum(axis=-1) * trusted(stacked, prior)[:, 0, 0]
+    seen = stacked.class_mask.any(axis=1)
+    by_class = sigma2[:, stacked.class_view] * kept * stacked.class_weight * seen
+    into_views = stacked.class_view[:, None] == np.arange(len(stacked.layout.names))
     return np.asarray((by_class[:, None] @ into_views)[:, 0])  # center by center: the bits of each alone
 
 
-def fit(bunch: Bunch, prior: StackedPrior, start: State, rule: LocalRule, iterations: int) -> State:
+def fit(stacked: Stacked, prior: StackedPrior, start: State, rule: LocalRule, iterations: int) -> State:
     """Run the local iterations of one round."""
-    narrow = rule.narrow and min(bunch.layout.sizes) <= start.W.shape[-1]
+    narrow = rule.narrow and min(stacked.layout.sizes) <= start.W.shape[-1]
     expand = rule.expand and not (prior.precision_W.any() or prior.precision_mu.any())
-    if bunch.single and rule.mean == "marginal" and not (rule.spread or narrow or expand) and bunch.weight.max() == 1.0:
-        return _fit_complete(bunch, prior, start, iterations)
+    if (
+        stacked.single
+        and rule.mean == "marginal"
+        and not (rule.spread or narrow or expand)
+        and stacked.weight.max() == 1.0
+    ):
+        return _fit_complete(stacked, prior, start, iterations)
     state = start
     for _ in range(iterations):
-        state = iterate(bunch, prior, state, rule)
+        state = iterate(stacked, prior, state, rule)
     return state
 
 
-def _fit_complete(bunch: Bunch, prior: StackedPrior, start: State, iterations: int) -> State:
+def _fit_complete(stacked: Stacked, prior: StackedPrior, start: State, iterations: int) -> State:
     """The same for the paper's iteration on complete data, where all centers and views fit into the same operations."""
-    padded = bunch.once(complete.pad)
-    fixed = complete.begin_round(bunch, padded, prior)
+    padded = stacked.once(complete.pad)
+    fixed = complete.begin_round(stacked, padded, prior)
     W, sigma2 = padded.spread(start.W), start.sigma2[..., None, None]
     for _ in range(iterations):
         before = sigma2
         W, sigma2, rest, H = complete.iterate(fixed, W, sigma2)
         sigma2 = np.maximum(sigma2, SIGMA2_FLOOR)
     mu = prior.mu + padded.gather((fixed.v - rest)[:, :, 0])
-    cov = (before * H)[:, bunch.class_view]
+    cov = (before * H)[:, stacked.class_view]
     return State(mu, padded.gather(W), sigma2[..., 0, 0], np.zeros_like(start.m), cov)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.model.parameters import Array
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.stacked import Stacked, StackedPrior
 
 
 @dataclass(frozen=True)
@@ -34,38 +34,38 @@ def times(rows: Array, matrices: Array) -> Array:
     return np.asarray((rows[..., None, :] @ matrices)[..., 0, :])
 
 
-def marginal_means(bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, *, variances: bool = False) -> Means:
+def marginal_means(stacked: Stacked, prior: StackedPrior, W: Array, inv: Array, *, variances: bool = False) -> Means:
     """mu - mu~ by the paper's update, each view from its own marginal (Appendix A, parameter mu); m is zero."""
     B, D, q = W.shape
-    if not bunch.single:
-        return _marginal_by_center(bunch, prior, W, inv, variances)
-    view = bunch.layout.view_of
-    gain = _gain(bunch, prior, inv)
-    v = bunch.mean[:, 0] - prior.mu
+    if not stacked.single:
+        return _marginal_by_center(stacked, prior, W, inv, variances)
+    view = stacked.layout.view_of
+    gain = _gain(stacked, prior, inv)
+    v = stacked.mean[:, 0] - prior.mu
     loose = (1.0 - gain) * inv
     outer = (W[..., :, None] * (W * loose[..., None])[..., None, :]).reshape(B, D, q * q)
-    lhs = np.add.reduceat(outer, bunch.layout.starts, axis=1).reshape(B, -1, q, q) + np.eye(q)
-    rhs = np.add.reduceat(W * (loose * v)[..., None], bunch.layout.starts, axis=1)
+    lhs = np.add.reduceat(outer, stacked.layout.starts, axis=1).reshape(B, -1, q, q) + np.eye(q)
+    rhs = np.add.reduceat(W * (loose * v)[..., None], stacked.layout.starts, axis=1)
     x = np.linalg.solve(lhs, rhs[..., None])[..., 0]
     delta = gain * (v - (W * x[:, view]).sum(axis=-1))
     if not variances:
         return Means(delta, np.zeros((B, q)))
-    inverse = np.linalg.inv(lhs) / bunch.n[:, 0, None, None, None]
-    looseness = 1.0 / (bunch.n * inv + prior.precision_mu[view])
+    inverse = np.linalg.inv(lhs) / stacked.n[:, 0, None, None, None]
+    looseness = 1.0 / (stacked.n * inv + prior.precision_mu[view])
     var_delta = looseness + gain**2 * (times(W, inverse[:, view]) * W).sum(axis=-1)
     return Means(delta, np.zeros((B, q)), var_delta, np.zeros((B, q, q)))
 
 
-def _marginal_by_center(bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, variances: bool) -> Means:
+def _marginal_by_center(stacked: Stacked, prior: StackedPrior, W: Array, inv: Array, variances: bool) -> Means:
     B, D, q = W.shape
     delta, var_delta = np.zeros((B, D)), np.zeros((B, D))
     for b in range(B):
         base = prior.mu[b if len(prior.mu) > 1 else 0]
-        for k, cols in enumerate(bunch.layout.slices.values()):
-            mask, Wk, inv_k = bunch.mask[:, cols], W[b, cols], inv[b, cols]
+        for k, cols in enumerate(stacked.layout.slices.values()):
+            mask, Wk, inv_k = stacked.mask[:, cols], W[b, cols], inv[b, cols]
             P = np.eye(q) + _grams(mask, Wk, Wk * inv_k[:, None])
-            dev = bunch.mean[b][:, cols] - base[cols]
-            system = _System(mask, bunch.n[b], dev, Wk, inv_k, P, np.zeros((len(mask), q)))
+            dev = stacked.mean[b][:, cols] - base[cols]
+            system = _System(mask, stacked.n[b], dev, Wk, inv_k, P, np.zeros((len(mask), q)))
             precision_mu = np.full(len(inv_k), prior.precision_mu[k])
             delta[b, cols] = system.solve(precision_mu, 0.0)[0]
             if variances:
@@ -80,37 +80,37 @@ def _grams(mask: Array, W: Array, BW: Array) -> Array:
     return np.asarray((mask @ outer).reshape(*W.shape[:-2], len(mask), q, q))
 
 
-def precisions(bunch: Bunch, W: Array, BW: Array, spread: Array | None) -> tuple[Array, Array]:
+def precisions(stacked: Stacked, W: Array, BW: Array, spread: Array | None) -> tuple[Array, Array]:
     """P (B, P, q, q), the posterior precision of x, and h (B, P, q), what the spread of (w, mu) takes from its mean.
 
     ``spread`` (B, G, q+1, q+1) is the covariance of a row (w_j, mu_j) over sigma2, or None.
     """
     q = W.shape[-1]
-    P = (W.mT @ BW)[:, None] if bunch.single else _grams(bunch.mask, W, BW)
+    P = (W.mT @ BW)[:, None] if stacked.single else _grams(stacked.mask, W, BW)
     P = P + np.eye(q)
     if spread is None:
         return P, np.zeros((*P.shape[:2], q))
-    heavy = (bunch.class_weight[:, None] * bunch.class_mask).T  # (P, G)
+    heavy = (stacked.class_weight[:, None] * stacked.class_mask).T  # (P, G)
     flat = spread[..., :q, :q].reshape(*spread.shape[:2], q * q)
     return P + (heavy @ flat).reshape(P.shape), heavy @ spread[..., :q, q]
 
 
-def _gain(bunch: Bunch, prior: StackedPrior, inv: Array) -> Array:
+def _gain(stacked: Stacked, prior: StackedPrior, inv: Array) -> Array:
     """G (B, D): how far the mean of the rows is believed, against the prior of mu."""
-    informed = bunch.n_features * inv
-    return np.asarray(informed / (informed + prior.precision_mu[bunch.layout.view_of]))
+    informed = stacked.n_features * inv
+    return np.asarray(informed / (informed + prior.precision_mu[stacked.layout.view_of]))
 
 
 def joint_means(
-    bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, P: Array, h: Array, *, variances: bool = False
+    stacked: Stacked, prior: StackedPrior, W: Array, inv: Array, P: Array, h: Array, *, variances: bool = False
 ) -> Means:
     """mu - mu~ and m from all observed views together; with ``variances`` also how uncertain they are."""
-    if not bunch.single:
-        return _joint_by_center(bunch, prior, W, inv, P, h, variances)
-    N = bunch.n[:, :1]
+    if not stacked.single:
+        return _joint_by_center(stacked, prior, W, inv, P, h, variances)
+    N = stacked.n[:, :1]
     kappa = N * prior.tau2 / (N * prior.tau2 + 1.0)
-    gain = _gain(bunch, prior, inv)
-    v = bunch.mean[:, 0] - prior.mu
+    gain = _gain(stacked, prior, inv)
+    v = stacked.mean[:, 0] - prior.mu
     BW = W * inv[..., None]
     lhs = P[:, 0] - kappa[..., None] * np.eye(W.shape[-1]) - W.mT @ (BW * gain[..., None])
     rhs = times((1.0 - gain) * v, BW) - h[:, 0]
@@ -119,24 +119,24 @@ def joint_means(
     if not variances:
         return Means(delta, kappa * x)
     inverse = np.linalg.inv(lhs) / N[..., None]
-    looseness = 1.0 / (N * inv + prior.precision_mu[bunch.layout.view_of])
+    looseness = 1.0 / (N * inv + prior.precision_mu[stacked.layout.view_of])
     var_delta = looseness + gain**2 * ((W @ inverse) * W).sum(axis=-1)
     var_m = (kappa / N)[..., None] * np.eye(W.shape[-1]) + (kappa**2)[..., None] * inverse
     return Means(delta, kappa * x, var_delta, var_m)
 
 
 def _joint_by_center(
-    bunch: Bunch, prior: StackedPrior, W: Array, inv: Array, P: Array, h: Array, variances: bool
+    stacked: Stacked, prior: StackedPrior, W: Array, inv: Array, P: Array, h: Array, variances: bool
 ) -> Means:
-    precision_mu = prior.precision_mu[bunch.layout.view_of]
+    precision_mu = prior.precision_mu[stacked.layout.view_of]
     parts = []
     for b in range(len(W)):
-        dev = bunch.mean[b] - prior.mu[b if len(prior.mu) > 1 else 0]
-        system = _System(bunch.mask, bunch.n[b], dev, W[b], inv[b], P[b], h[b])
+        dev = stacked.mean[b] - prior.mu[b if len(prior.mu) > 1 else 0]
+        system = _System(stacked.mask, stacked.n[b], dev, W[b], inv[b], P[b], h[b])
         delta, m = system.solve(precision_mu, prior.tau2)
         parts.append((delta, m, *(system.variances(precision_mu, prior.tau2) if variances else (0.0, 0.0))))
-    stacked = [np.stack(column) for column in zip(*parts, strict=True)]
-    return Means(*stacked) if variances else Means(stacked[0], stacked[1])
+    joined = [np.stack(column) for column in zip(*parts, strict=True)]
+    return Means(*joined) if variances else Means(joined[0], joined[1])
 
 
 class _System:

@@ -1,10 +1,14 @@
-"""The parameters of the model (paper, section 3.1): those of a center and the global distribution above them."""
+"""The shape and the parameters of the model (paper, section 3.1): views, columns, a center, and the prior above.
+
+The schema is the same for all centers; a layout says where the features of each view stand when all lie side by side.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -113,3 +117,57 @@ def flat_view_prior(d: int, q: int, W: Array | None = None) -> ViewPrior:
     """A prior that tells nothing; ``W`` may still name a common starting point for the centers."""
     start = np.zeros((d, q)) if W is None else W
     return ViewPrior(np.zeros(d), start, np.inf, np.inf, alpha=-1.0, beta=0.0)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The views of a data set, in order, with their numbers of features."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """First column of each view."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.intp)
+
+    @cached_property
+    def total(self) -> int:
+        """Number of features of all views together (the paper's d)."""
+        return int(sum(self.sizes))
+
+    @cached_property
+    def view_of(self) -> NDArray[np.intp]:
+        """For each feature, the index of its view."""
+        return np.repeat(np.arange(len(self.names)), self.sizes)
+
+    @cached_property
+    def slices(self) -> Mapping[str, slice]:
+        """For each view, its columns."""
+        ends = np.cumsum(self.sizes)
+        return {n: slice(int(e - d), int(e)) for n, d, e in zip(self.names, self.sizes, ends, strict=True)}
+
+    def restrict(self, names: Iterable[str]) -> Layout:
+        """The layout of a center that holds only some of the views, in the same order."""
+        held = set(names)
+        pairs = [(n, d) for n, d in zip(self.names, self.sizes, strict=True) if n in held]
+        return Layout(tuple(n for n, _ in pairs), tuple(d for _, d in pairs))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The views of a study and the columns of each, sorted by the names of the views; the same for all centers."""
+
+    columns: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", {view: tuple(self.columns[view]) for view in sorted(self.columns)})
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The views with their numbers of features."""
+        return Layout(tuple(self.columns), tuple(len(names) for names in self.columns.values()))
+
+    def restrict(self, views: Iterable[str]) -> Schema:
+        """What a center has that holds only some of the views."""
+        return Schema({view: self.columns[view] for view in views})

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, Layout
 
 BLOCK_BYTES = 1 << 20  # a block of rows that stays in the cache while it is centred and multiplied
 LOOSE_BYTES = 64 << 20  # rows of rare patterns are regrouped when they take more memory than this

@@ -22,11 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vedute.model.local_step import State
 from vedute.model.means import precisions
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
-from vedute.model.stacked import Bunch, StackedPrior
+from vedute.model.parameters import Array, Layout
+from vedute.model.stacked import Stacked, StackedPrior, State
 
 LEAST_SHAPE = 0.5  # of the inverse gamma, where a flat prior and hardly a cell leave none
 
@@ -92,14 +90,14 @@ def symmetric_basis(q: int) -> Array:
     return basis
 
 
-def information(bunch: Bunch, prior: StackedPrior, state: State) -> Information:
-    """The information in the rows of a center (the only one of its bunch) whose local step has settled at ``state``."""
-    q, view = state.W.shape[-1], bunch.layout.view_of
-    W, sigma2, n = state.W[0], state.sigma2[0], bunch.n[0]
-    P, _ = precisions(bunch, state.W, state.W / state.sigma2[:, view, None], None)
+def information(stacked: Stacked, prior: StackedPrior, state: State) -> Information:
+    """The information in the rows of a center (the only one of its stack) whose local step has settled at ``state``."""
+    q, view = state.W.shape[-1], stacked.layout.view_of
+    W, sigma2, n = state.W[0], state.sigma2[0], stacked.n[0]
+    P, _ = precisions(stacked, state.W, state.W / state.sigma2[:, view, None], None)
     M = np.eye(q) - np.linalg.inv(P[0])  # (patterns, q, q)
-    inv_g = 1.0 / sigma2[bunch.class_view]
-    seen = bunch.class_mask * n  # (G, patterns)
+    inv_g = 1.0 / sigma2[stacked.class_view]
+    seen = stacked.class_mask * n  # (G, patterns)
     total = np.einsum("p,pij->ij", n, M)
     basis = symmetric_basis(q)
     turned = np.einsum("pij,bjk->pbik", M, basis)
@@ -110,8 +108,8 @@ def information(bunch: Bunch, prior: StackedPrior, state: State) -> Information:
         c=seen.sum(axis=1) * inv_g,
         a=total,
         Z=2.0 * np.einsum("p,pbij,pcji->bc", n, turned, turned, optimize=True),
-        prior_W=prior.precision_W[bunch.class_view],
-        prior_c=_of_expected(prior, state.m[0])[bunch.class_view],
+        prior_W=prior.precision_W[stacked.class_view],
+        prior_c=_of_expected(prior, state.m[0])[stacked.class_view],
         prior_a=np.linalg.solve(np.eye(q) + prior.tau2 * held_mu, held_mu),
         prior_Z=np.einsum("bij,jk,cki->bc", basis, held_W, basis, optimize=True),
     )
@@ -123,13 +121,13 @@ def _of_expected(prior: StackedPrior, m: Array) -> Array:
     return np.asarray(prior.precision_mu * prior.precision_W / np.where(both > 0, both, 1.0))
 
 
-def evidence(bunch: Bunch, known: Information) -> Evidence:
+def evidence(stacked: Stacked, known: Information) -> Evidence:
     """What a center adds to the precision of the global parameters."""
     rows = _marginal(known.W, known.prior_W[:, None, None] * np.eye(known.a.shape[0]))
     alone = known.prior_c * known.c / np.maximum(known.prior_c + known.c, np.finfo(float).tiny)
     W, c = {}, {}
-    for k, name in enumerate(bunch.layout.names):
-        share = bunch.class_weight * (bunch.class_view == k)
+    for k, name in enumerate(stacked.layout.names):
+        share = stacked.class_weight * (stacked.class_view == k)
         W[name] = np.einsum("g,gij->ij", share / share.sum(), rows)
         c[name] = float(share @ alone / share.sum())
     return Evidence(W, c, _marginal(known.a, known.prior_a), _marginal(known.Z, known.prior_Z))
@@ -161,20 +159,22 @@ def _root(cov: Array) -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
-def center_posterior(bunch: Bunch, prior: StackedPrior, state: State, known: Information, total: Evidence) -> Posterior:
+def center_posterior(
+    stacked: Stacked, prior: StackedPrior, state: State, known: Information, total: Evidence
+) -> Posterior:
     """The posterior of a center, given the precision of the global parameters over all centers."""
-    names = [bunch.layout.names[k] for k in bunch.class_view]
+    names = [stacked.layout.names[k] for k in stacked.class_view]
     q = state.W.shape[-1]
     of_W = np.stack([_inverse(total.W[name]) for name in names])
     of_c = np.array([1.0 / total.c[name] if total.c[name] > 0 else 0.0 for name in names])
     own_c = 1.0 / np.maximum(known.c + known.prior_c, np.finfo(float).tiny)
-    shape = np.maximum(prior.alpha + bunch.cells[0] / 2.0, LEAST_SHAPE)
+    shape = np.maximum(prior.alpha + stacked.cells[0] / 2.0, LEAST_SHAPE)
     return Posterior(
-        layout=bunch.layout,
+        layout=stacked.layout,
         W=state.W[0],
         c=state.mu[0] + state.W[0] @ state.m[0],
-        noise=state.sigma2[0][bunch.layout.view_of],
-        class_of=bunch.class_of,
+        noise=state.sigma2[0][stacked.layout.view_of],
+        class_of=stacked.class_of,
         root_W=_root(_covariance(known.W, known.prior_W[:, None, None] * np.eye(q), of_W)),
         sd_c=np.sqrt(own_c + (own_c * known.prior_c) ** 2 * of_c),
         root_a=_root(_covariance(known.a, known.prior_a, _inverse(total.a))),

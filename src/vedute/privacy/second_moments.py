@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.errors import UserError
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, Layout
 
 UNIT = 4096.0  # one range is this many steps; rounding to a step is far below any noise
 EXACT = 2.0**53  # whole numbers below this are exact in float64

@@ -13,7 +13,7 @@ from vedute.model.prediction import between_centers
 from vedute.report.charts import MANY, Axis, Bars, Dots, Heatmap, Series, array, colour
 from vedute.report.content import UNKNOWN, Figure, Option, Section, Table, count, listed, num, percent, row_height
 from vedute.report.reading import Folder
-from vedute.run.deviation import Deviation, center_deviation
+from vedute.run.fitted_model import Deviation, center_deviation
 
 FEW = 6
 WITHHELD = "a center's own parameters stay at home across machines, and under a privacy policy that keeps them there"

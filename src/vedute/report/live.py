@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vedute.data.files import from_json, read_whole
 from vedute.errors import UserError
-from vedute.model.schema import Schema
+from vedute.model.parameters import Schema
 from vedute.report.content import Section
 from vedute.report.convergence import convergence_so_far
 from vedute.report.page import page, render

@@ -1,24 +1,34 @@
-"""A center: what it knows of its rows, and the state that stays at home between rounds.
+"""A center: what it knows of its rows, complaints about them, and the state that stays at home between rounds.
 
 Centers are computed alone (across machines) or several stacked (in one process): the same code, the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vedute.errors import BreakdownError
-from vedute.model.alignment import align, rebased
-from vedute.model.contribution import Contribution, contributions
-from vedute.model.local_step import State, fit, free_columns
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
-from vedute.model.rotation import Rotation, Turned, find_rotation, turn
-from vedute.model.schema import Layout
+from vedute.errors import BreakdownError, DataWarning, UserError
+from vedute.model.contribution import Contribution, align, contributions, rebased
+from vedute.model.local_step import fit, free_columns
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, Schema, ViewParams
 from vedute.model.seeds import RoundStream, stream
-from vedute.model.stacked import Bunch, StackedPrior, make_bunch, shape_key, stack_prior
+from vedute.model.stacked import (
+    Rotation,
+    Stacked,
+    StackedPrior,
+    State,
+    Turned,
+    find_rotation,
+    shape_key,
+    stack_prior,
+    stack_statistics,
+    turn,
+)
 from vedute.model.statistics import Accumulator, Statistics
 from vedute.run.settings import Plan
 
@@ -83,28 +93,28 @@ def run_round(
     plan: Plan,
     round_: int,
     basis: Array | None = None,
-    bunch: Bunch | None = None,
+    stacked: Stacked | None = None,
 ) -> list[Contribution]:
     """The local steps of one round for centers that :func:`groups` found alike; each keeps its new state.
 
-    ``basis`` is the change of latent basis that the prior was written in since the centers' states; ``bunch`` are the
+    ``basis`` is the change of latent basis that the prior was written in since the centers' states; ``stacked`` are the
     centers' statistics, where they were stacked before.
     """
     if basis is not None:
         for center in centers:
             center.state = None if center.state is None else rebased(center.state, basis)
-    stacked = stack_prior(prior, centers[0].statistics.layout)
-    start = _join([_start(center, stacked, plan, round_) for center in centers])
+    whole = stack_prior(prior, centers[0].statistics.layout)
+    start = _join([_start(center, whole, plan, round_) for center in centers])
     iterations = _iterations(centers[0], plan, round_)
     rotation = centers[0].rotation
     turned: Turned | None = None
     if rotation is None:
-        bunch, local_prior = bunch or stack(centers), stacked
+        stacked, local_prior = stacked or stack(centers), whole
     else:
-        turned = turn(rotation, stacked, start)
-        bunch, local_prior, start = turned.bunch, turned.prior, turned.start
+        turned = turn(rotation, whole, start)
+        stacked, local_prior, start = turned.stacked, turned.prior, turned.start
     try:
-        state = fit(bunch, local_prior, start, plan.rule, iterations)
+        state = fit(stacked, local_prior, start, plan.rule, iterations)
     except np.linalg.LinAlgError:
         names = ", ".join(repr(center.name) for center in centers)
         raise BreakdownError(
@@ -114,23 +124,23 @@ def run_round(
         ) from None
     turns: Array = np.broadcast_to(np.eye(plan.q), (len(centers), plan.q, plan.q))
     if plan.align:
-        state, turns = align(bunch, local_prior, state)
-    shared = contributions(bunch, local_prior, state, turns, plan.rule, posterior=plan.posterior)
+        state, turns = align(stacked, local_prior, state)
+    shared = contributions(stacked, local_prior, state, turns, plan.rule, posterior=plan.posterior)
     if turned is not None:
         state = turned.state_back(state)
-        shared = [_contribution_back(turned, part, stacked, state, centers[0]) for part in shared]
+        shared = [_contribution_back(turned, part, whole, state, centers[0]) for part in shared]
     for c, center in enumerate(centers):
         center.state = _part(state, c)
     return shared
 
 
-def stack(centers: Sequence[Center]) -> Bunch:
-    """The statistics of alike centers as one bunch."""
-    return make_bunch([center.statistics for center in centers])
+def stack(centers: Sequence[Center]) -> Stacked:
+    """The statistics of alike centers as one stack."""
+    return stack_statistics([center.statistics for center in centers])
 
 
 def groups(centers: Sequence[Center], plan: Plan) -> list[list[Center]]:
-    """Centers that can be computed as one bunch; a center with rotated views is alone."""
+    """Centers that can be computed as one stack; a center with rotated views is alone."""
     found: dict[object, list[Center]] = {}
     for center in centers:
         settled = center.state is not None  # a newcomer has no covariance of its rows yet
@@ -243,3 +253,88 @@ def _contribution_back(
             d_W=(state.W[0, columns] - prior.W[0, columns]) * seen,
         )
     return replace(shared, views=views)
+
+
+def inspect_centers(schema: Schema, centers: Mapping[str, Statistics]) -> None:
+    """Complain about features that tell nothing and about centers that nothing ties together."""
+    layout, names = schema.layout, named_features(schema)
+    seen, varies = np.zeros(layout.total, dtype=bool), np.zeros(layout.total, dtype=bool)
+    low, high = np.full(layout.total, np.inf), np.full(layout.total, -np.inf)
+    for center, statistics in centers.items():
+        require_subjects(center, statistics)
+        own = np.concatenate([np.arange(layout.total)[layout.slices[view]] for view in statistics.layout.names])
+        counts = statistics.counts()
+        mean = statistics.sums() / np.maximum(counts, 1.0)
+        moving = statistics.squares_about(mean) > 1e-20 * np.maximum(counts * mean**2, 1e-300)
+        here = counts > 0
+        _warn_of_columns(center, names, own, here, moving)
+        seen[own] |= here
+        varies[own] |= moving
+        low[own] = np.where(here, np.minimum(low[own], mean), low[own])
+        high[own] = np.where(here, np.maximum(high[own], mean), high[own])
+    _refuse(names, ~seen, "missing for all subjects of all centers")
+    _refuse(names, ~(varies | (high > low)), "constant over all centers")
+    _warn_untied(centers)
+
+
+def named_features(schema: Schema) -> list[str]:
+    """All columns, each with its view."""
+    return [f"{view}.{column}" for view, columns in schema.columns.items() for column in columns]
+
+
+def require_subjects(center: str, statistics: Statistics) -> None:
+    """At least two subjects, of whom something was observed."""
+    if statistics.n_rows == 0:
+        raise UserError(f"center {center!r}: nothing was observed for any subject; leave the center out")
+    if statistics.n_rows == 1:
+        raise UserError(f"center {center!r} has one subject, which tells nothing of variation; leave it out")
+
+
+def inspect_sums(schema: Schema, counts: Array, squares: Array) -> None:
+    """The same complaints about features from sums over centers elsewhere."""
+    names = named_features(schema)
+    _refuse(names, counts == 0, "missing for all subjects of all centers")
+    _refuse(names, (counts > 0) & (squares <= 0), "constant over all centers")
+
+
+def _warn_of_columns(
+    center: str, names: list[str], own: NDArray[np.intp], here: NDArray[np.bool_], moving: NDArray[np.bool_]
+) -> None:
+    for bad, what in ((~here, "missing for all subjects"), (here & ~moving, "constant")):
+        if bad.any():
+            listed = _listed([names[j] for j in own[bad]])
+            _warn(f"center {center!r}: {listed} {_is(bad)} {what}; the fit goes on, other centers inform it")
+
+
+def _refuse(names: list[str], bad: NDArray[np.bool_], what: str) -> None:
+    if bad.any():
+        listed = _listed([names[j] for j in np.flatnonzero(bad)])
+        raise UserError(f"{listed} {_is(bad)} {what}: it tells nothing; leave it out of its view")
+
+
+def _is(bad: NDArray[np.bool_]) -> str:
+    return "is" if bad.sum() == 1 else "are"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return ("column " if len(names) == 1 else "columns ") + shown
+
+
+def _warn_untied(centers: Mapping[str, Statistics]) -> None:
+    held = {name: set(statistics.layout.names) for name, statistics in centers.items()}
+    first, *rest = held
+    tied = set(held[first])
+    while joining := [name for name in rest if held[name] & tied]:
+        for name in joining:
+            tied |= held[name]
+            rest.remove(name)
+    if rest:
+        _warn(
+            f"center {rest[0]!r} has no view in common with {first!r}, not even through other centers: "
+            "their latent spaces are not tied, so compare each only with itself"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)

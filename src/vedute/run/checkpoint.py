@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from vedute.data.files import ASIDE, from_json, from_npz, put_in_place, read_whole, said_plainly, sha256_of
 from vedute.data.scaling import Scaler, from_vectors
 from vedute.errors import UserError
-from vedute.model.acceleration import Memory
-from vedute.model.local_step import State
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout, Schema
+from vedute.model.master import Memory
+from vedute.model.parameters import Array, Layout, Schema
+from vedute.model.stacked import State
 from vedute.model.statistics import Statistics
 from vedute.run.center import CenterData
 from vedute.run.fitted_model import build_prior, prior_arrays

@@ -11,23 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from vedute.data.identity import key_of
-from vedute.data.rows import Rows
+from vedute.data.rows import Rows, in_threads, workers
 from vedute.data.scaling import Scaler, Sums, extremes_of, named_ranges, scaling_of, squares_of, sums_of
-from vedute.data.threads import in_threads, workers
 from vedute.errors import BreakdownError, UserError
-from vedute.model.alignment import principal_axes, turned_center
-from vedute.model.contribution import Contribution
-from vedute.model.local_step import State
+from vedute.model.contribution import Contribution, principal_axes, turned_center
 from vedute.model.master import unbiased
-from vedute.model.parameters import Array, CenterParams, GlobalPrior
-from vedute.model.schema import Layout
-from vedute.model.stacked import Bunch
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout
+from vedute.model.stacked import Stacked, State
 from vedute.privacy.ledger import Ledger, open_ledger
 from vedute.privacy.policies import NoPrivacy, Policy
 from vedute.privacy.second_moments import SecondMoments, Told
 from vedute.privacy.update import Update
-from vedute.run.center import Center, CenterData, groups, known_of, make_center, run_round, stack
-from vedute.run.inspection import inspect_centers
+from vedute.run.center import Center, CenterData, groups, inspect_centers, known_of, make_center, run_round, stack
 from vedute.run.protocol import Answer, Answers, Content, Job, Progress, Question
 from vedute.run.settings import Settings
 
@@ -171,7 +166,7 @@ class Group:
 
     members: tuple[Participant, ...]
     centers: tuple[Center, ...]
-    bunch: Bunch | None
+    stacked: Stacked | None
 
     def weight(self, q: int) -> int:
         """Multiplications of one local iteration, roughly."""
@@ -223,7 +218,7 @@ class InProcess:
 
         def steps(group: Group) -> list[Contribution]:
             assert question.prior is not None
-            return run_round(group.centers, question.prior, self.plan, question.round, question.basis, group.bunch)
+            return run_round(group.centers, question.prior, self.plan, question.round, question.basis, group.stacked)
 
         heavy = self.threads > 1 and len(self._groups) > 1
         if heavy and any(group.weight(self.plan.q) > WORTH_A_THREAD for group in self._groups):

@@ -19,8 +19,7 @@ from joblib import Parallel, delayed
 from vedute.data.rows import Rows
 from vedute.data.scaling import named_ranges, scaling_of, squares_of, standard_scaler, sums_of
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning, UserError
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, Layout
 from vedute.model.statistics import Statistics
 from vedute.model.waic import Sums
 from vedute.privacy.policies.subject import misfit

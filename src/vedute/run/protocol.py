@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
 from vedute.data.scaling import Extremes, Ranges, Scaler, Sums
-from vedute.model.acceleration import Memory
 from vedute.model.contribution import Contribution
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, Spreads
-from vedute.model.schema import Schema
+from vedute.model.master import Memory
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Schema, Spreads
 from vedute.privacy.release import Release
 from vedute.run.settings import Settings
 

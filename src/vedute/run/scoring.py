@@ -17,11 +17,11 @@ import numpy as np
 from vedute.data.rows import Rows
 from vedute.data.scaling import Scaler, scaling_of
 from vedute.errors import UserError
-from vedute.model.local_step import LocalRule, State
+from vedute.model.local_step import LocalRule
 from vedute.model.parameters import Array, CenterParams
 from vedute.model.prediction import posterior as latent_posterior
 from vedute.model.prediction import predicted
-from vedute.model.stacked import Bunch, StackedPrior, make_bunch, stack_prior
+from vedute.model.stacked import Stacked, StackedPrior, State, stack_prior, stack_statistics
 from vedute.model.statistics import Statistics
 from vedute.model.uncertainty import Evidence, Information, Posterior, center_posterior, evidence, information
 from vedute.model.waic import Sums, pointwise, sums
@@ -39,7 +39,7 @@ ROWS = 2048  # rows that are judged at once: bounds memory
 class Settled:
     """A center at rest under the final prior of a model, and what its rows tell."""
 
-    bunch: Bunch
+    stacked: Stacked
     prior: StackedPrior
     state: State
     known: Information
@@ -58,8 +58,8 @@ def settle(model: Model, name: str, statistics: Statistics) -> Settled:
     plan = replace(model.settings.plan(), redraw=False, own_start=False, align=False, rule=rule, iterations=iterations)
     run_round([center], model.prior, plan, round_=2)
     assert center.state is not None
-    bunch, prior = make_bunch([scaled]), stack_prior(model.prior, scaled.layout)
-    return Settled(bunch, prior, center.state, information(bunch, prior, center.state))
+    stacked, prior = stack_statistics([scaled]), stack_prior(model.prior, scaled.layout)
+    return Settled(stacked, prior, center.state, information(stacked, prior, center.state))
 
 
 def _scaler(model: Model, center: str) -> Scaler:
@@ -82,7 +82,7 @@ def _state(params: CenterParams, statistics: Statistics) -> State:
 
 def total_evidence(settled: Mapping[str, Settled]) -> Evidence:
     """How precisely all centers together know the global parameters."""
-    return reduce(add, (evidence(part.bunch, part.known) for _, part in sorted(settled.items())))
+    return reduce(add, (evidence(part.stacked, part.known) for _, part in sorted(settled.items())))
 
 
 def posteriors(model: Model, statistics: Mapping[str, Statistics]) -> dict[str, Posterior]:
@@ -90,7 +90,8 @@ def posteriors(model: Model, statistics: Mapping[str, Statistics]) -> dict[str, 
     settled = {name: settle(model, name, part) for name, part in statistics.items()}
     total = total_evidence(settled)
     return {
-        name: center_posterior(part.bunch, part.prior, part.state, part.known, total) for name, part in settled.items()
+        name: center_posterior(part.stacked, part.prior, part.state, part.known, total)
+        for name, part in settled.items()
     }
 
 

@@ -15,14 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vedute.data.rows import one_blas_thread
 from vedute.data.scaling import Extremes, Scaler, Sums, scaling_of
-from vedute.data.threads import one_blas_thread
 from vedute.errors import ConvergenceWarning
-from vedute.model.acceleration import accelerate
-from vedute.model.alignment import turned_prior
-from vedute.model.master import MasterRule, change, master_step, unbiased
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, flat_view_prior
-from vedute.model.schema import Layout
+from vedute.model.contribution import turned_prior
+from vedute.model.master import MasterRule, accelerate, change, master_step, unbiased
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, flat_view_prior
 from vedute.model.seeds import stream
 from vedute.privacy.policies import NoPrivacy, Policy
 from vedute.privacy.policies.subject import Recovered, recovered

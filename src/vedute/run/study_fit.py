@@ -14,8 +14,8 @@ from vedute.data.files import from_json, read_whole, sweep, to_json, write_whole
 from vedute.data.rows import DataChanged, Nothing, StudyRows
 from vedute.data.study import Study
 from vedute.errors import DataWarning, UserError
-from vedute.model.local_step import State
-from vedute.model.schema import Schema
+from vedute.model.parameters import Schema
+from vedute.model.stacked import State
 from vedute.run import run_folder
 from vedute.run.checkpoint import Checkpoints, load_data, load_snapshot, save_data
 from vedute.run.exchange import Ledgers, Participant, make_job, read_inspected, told_at_home

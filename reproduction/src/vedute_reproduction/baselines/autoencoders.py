@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from vedute.errors import UserError
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, Layout
 from vedute_reproduction.methods import Centers, Views, common_layout, side_by_side
 
 Encoders = Literal["joint", "one for each view"]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vedute.errors import UserError
-from vedute.model.parameters import Array
+from vedute.model.parameters import Array, Layout
 from vedute.model.prediction import Emission
-from vedute.model.schema import Layout
 from vedute_reproduction.methods import WIDE, Centers, Projection, common_layout, side_by_side
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from vedute.errors import UserError
-from vedute.model.parameters import Array
+from vedute.model.parameters import Array, Layout
 from vedute.model.prediction import Emission, patterns
-from vedute.model.schema import Layout
 from vedute_reproduction.methods import Centers, Views, common_layout, side_by_side
 
 ITERATIONS = 500

@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from vedute.errors import BreakdownError, DataWarning, Refused, UserError
 from vedute.model.contribution import Contribution
-from vedute.model.parameters import Array, GlobalPrior
-from vedute.model.schema import Layout, Schema
+from vedute.model.parameters import Array, GlobalPrior, Layout, Schema
 from vedute.model.statistics import Accumulator
 from vedute.privacy.accounting import Budget
 from vedute.privacy.audit import Progress, Verdict

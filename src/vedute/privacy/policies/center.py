@@ -16,8 +16,7 @@ import numpy as np
 
 from vedute.errors import UserError
 from vedute.model.contribution import Contribution
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, ViewParams
 from vedute.privacy.accounting import gaussian_mu, noise_multiplier
 from vedute.privacy.audit import Claim, Mechanism, Progress, Verdict, judged
 from vedute.privacy.mechanisms import Noise, add_gaussian, clip

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vedute.model.packing import packed_size
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout
+from vedute.model.contribution import packed_size
+from vedute.model.parameters import Array, Layout
 from vedute.privacy.ledger import Ledger
 from vedute.privacy.mechanisms import Noise
 from vedute.privacy.policies.base import Policy, Shape, at_most, require

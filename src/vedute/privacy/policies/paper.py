@@ -19,8 +19,7 @@ import numpy as np
 
 from vedute.errors import BreakdownError, UserError
 from vedute.model.contribution import Contribution
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, ViewParams, ViewPrior
-from vedute.model.schema import Layout
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, ViewParams, ViewPrior
 from vedute.privacy.accounting import Budget, paper_claim, spent_epsilon, zhao_multiplier
 from vedute.privacy.audit import Claim, Mechanism, Progress, Verdict, judged
 from vedute.privacy.mechanisms import Noise, add_gaussian, add_laplace, clip

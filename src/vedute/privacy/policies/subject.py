@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vedute.errors import DataWarning, UserError
-from vedute.model.parameters import Array
-from vedute.model.schema import Layout, Schema
+from vedute.model.parameters import Array, Layout, Schema
 from vedute.model.statistics import Statistics
 from vedute.privacy.accounting import gaussian_mu, noise_multiplier
 from vedute.privacy.audit import Claim, Mechanism, Progress, Verdict, judged
