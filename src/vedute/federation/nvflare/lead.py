@@ -133,8 +133,9 @@ def _gather(lead: Following) -> Sight:
     while True:
         sight = lead.line.look()
         awaited = lead.awaited()
-        missing = sorted(awaited - sight.centers)
-        enough = len(awaited) - len(missing) >= limits.minimum_centers
+        there = sight.centers & awaited
+        enough = len(there) >= limits.minimum_centers
+        missing = sorted((awaited if enough else lead.expected) - there)  # too few wait for all, silent or gone
         if not missing and enough:
             return sight
         waited = time.monotonic() - since
