@@ -18,7 +18,7 @@ import pytest
 
 from flare_lab import STUDY, lab_kits, wait_for
 from vedute.federation.nvflare import processes
-from vedute.federation.nvflare.check_kit import held, open_kit
+from vedute.federation.nvflare.kits import held, open_kit
 
 Call = Callable[..., tuple[int, str, str]]
 NODE = 'center = "nice"\n[files]\nCLINIC = "clinic.csv"\n'

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load, save
 
-from hospitals import CENTERS, as_one_study, make_hospitals
+from hospitals import CENTERS, as_one_study, make_hospitals, with_other_rows
 from ledgers import read_ledger
 from participation import same_prior, with_participation
 from vedute.cli.app import run
@@ -37,7 +37,7 @@ SILENT = Watch(lambda settings, done: None, lambda progress: None)
 
 
 class Hospitals:
-    """Sites in this process; ``absent`` tells who does not answer which round."""
+    """Sites in this process; ``absent`` tells who does not answer which round, ``refusing`` who may refuse to."""
 
     def __init__(self, folder: Path, **study: str) -> None:
         self.folder = folder
@@ -45,14 +45,16 @@ class Hospitals:
         self.study = Study.load_shared(self.shared)
         self.absent: dict[str, set[int]] = {}
         self.lost: dict[str, set[int]] = {}  # rounds whose answer was given and did not arrive
+        self.refusing: set[str] = set()  # as across machines, that is heard as silence
         self.messages: list[bytes] = []
         self.said: list[str] = []
+        self.told: dict[str, list[str]] = {center: [] for center in CENTERS}  # at home
         self.round = 0
         self.start()
 
     def start(self) -> None:
         self.sites = {
-            center: Site(Study.load_node(self.shared, node), self.folder / "home" / center)
+            center: Site(Study.load_node(self.shared, node), self.folder / "home" / center, self.told[center].append)
             for center, node in self.nodes.items()
         }
 
@@ -63,7 +65,12 @@ class Hospitals:
         for center in centers:
             if self.round in self.absent.get(center, ()) and b'"step": "round"' in data:
                 continue
-            reply = self.sites[center].respond(data)
+            try:
+                reply = self.sites[center].respond(data)
+            except Refused:
+                if center not in self.refusing:
+                    raise
+                continue
             if self.round in self.lost.get(center, ()) and b'"step": "round"' in data:
                 continue
             found[center] = reply or b""
@@ -260,6 +267,117 @@ def test_private_runs_spend_once_whoever_dies(tmp_path, kind):
             events = [event for entry in entries for event in entry.release.events]
             assert spent_epsilon(events, policy.delta, policy.relation) <= policy.epsilon * (1 + 1e-9)
     assert not found.model.centers or kind == "subject"
+
+
+EVERY_POLICY = ("none", *PRIVATE)
+OTHER_ROWS = f"the rows of center 'nice' are not those that run {RUN} began with"
+
+
+def under(kind: str, folder: Path) -> tuple[Hospitals, Settings]:
+    """Hospitals under a policy, of which nice may refuse, and the settings of a run."""
+    if kind == "none":
+        hospitals, settings = Hospitals(folder), SETTINGS
+    else:
+        policy, table, scaling = PRIVATE[kind]
+        hospitals = Hospitals(folder, federation=f'scaling = "{scaling}"', privacy=table)
+        preset = "paper" if kind == "paper" else "default"
+        settings = replace(SETTINGS, scaling=scaling, preset=preset, privacy=policy.table())
+    hospitals.refusing = {"nice"}
+    return hospitals, settings
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("restarted", [False, True], ids=["awake", "restarted"])
+@pytest.mark.parametrize("kind", EVERY_POLICY)
+def test_rows_that_changed_before_the_end_leave_their_center_without_a_model(tmp_path, kind, restarted):
+    hospitals, settings = under(kind, tmp_path)
+    expected = in_one_process(hospitals, SETTINGS) if kind == "none" else None
+    home, before = tmp_path / "home" / "nice", dict[str, bytes]()
+
+    def change(progress):
+        if len(progress.history) == settings.rounds:
+            before.update(kept(home))
+            with_other_rows(hospitals.nodes["nice"])
+            if restarted:
+                hospitals.start()
+
+    found = hospitals.run(settings, on_round=change)
+    assert [record.centers for record in found.history] == [CENTERS] * settings.rounds
+    assert all(message.startswith(OTHER_ROWS) for message in hospitals.told["nice"])
+    assert hospitals.told["nice"]
+    assert kept(home) == before  # no model, nothing half-written, no ledger of other rows
+    assert not (home / "runs" / RUN / "model").exists()
+    for center in ("paris", "zurich"):
+        assert not hospitals.told[center]
+        load_run(tmp_path / "home" / center / "runs" / RUN / "model")
+    if expected is None:  # where rows are hidden, their change is too
+        assert hospitals.said == []
+        assert kind == "subject" or not found.model.centers  # there the server computes them from what was released
+    else:
+        assert hospitals.said == ["center 'nice' did not hear the last prior; it has no model of this run at home"]
+        assert set(found.model.centers) == {"paris", "zurich"}
+        same_prior(found.model.prior, expected.model.prior)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", EVERY_POLICY)
+def test_a_center_that_is_restarted_with_other_rows_is_left_behind(tmp_path, kind):
+    """In round 3, or under a policy with one release, when that is asked for again."""
+    hospitals, settings = under(kind, tmp_path)
+    home = tmp_path / "home" / "nice"
+
+    def die(progress):
+        if len(progress.history) == 3:
+            raise Died
+
+    with pytest.raises(Died):
+        hospitals.run(settings, on_round=die)
+    before, rows = kept(home), kept(hospitals.nodes["nice"].parent)
+    with_other_rows(hospitals.nodes["nice"])
+    hospitals.start()
+    asked = len(hospitals.messages)
+    with pytest.raises(SilentCenters, match=r"^no answer from 'nice'$"):
+        hospitals.run(settings)
+    assert len(hospitals.messages) == asked + 3  # the question, and the answers of the two others
+    (told,) = hospitals.told["nice"]
+    assert told.startswith(OTHER_ROWS)
+    assert kept(home) == before  # no state of the round, and no ledger with a fresh budget
+    found = hospitals.run(settings, centers=("paris", "zurich"))
+    for name, content in rows.items():
+        (hospitals.nodes["nice"].parent / name).write_bytes(content)
+    present = [record.centers for record in found.history]
+    assert present == [("paris", "zurich") if kind == "subject" or r > 3 else CENTERS for r in range(1, 9)]
+    assert "nice" not in found.model.centers
+    if kind == "none":
+        expected = with_participation(hospitals.shared, hospitals.nodes, settings, present)
+        same_prior(found.model.prior, expected.prior)
+
+
+def test_a_center_whose_rows_are_brought_back_goes_on(hospitals):
+    node = hospitals.nodes["nice"]
+
+    def die(progress):
+        if len(progress.history) == 3:
+            raise Died
+
+    with pytest.raises(Died):
+        hospitals.run(on_round=die)
+    rows = kept(node.parent)
+    with_other_rows(node)
+    hospitals.start()
+    hospitals.refusing = {"nice"}
+    with pytest.raises(SilentCenters, match="nice"):
+        hospitals.run()
+    for name, content in rows.items():
+        (node.parent / name).write_bytes(content)
+    found = hospitals.run()
+    same_prior(found.model.prior, in_one_process(hospitals, SETTINGS).model.prior)
+    assert set(found.model.centers) == set(CENTERS)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from vedute.data.identity import RowIdentity
 from vedute.data.stream import Chunk, Pool, stream
 from vedute.data.study import Folded, Folding, Study
-from vedute.data.views import MultiView, common_schema
 from vedute.errors import UserError
 from vedute.model.parameters import Array, Schema
+
+if TYPE_CHECKING:
+    from vedute.data.views import MultiView
 
 F = TypeVar("F", bound=Folding)
 Key = Callable[[str], bytes]  # of a center: its secret, under which its ledger is named
@@ -157,11 +159,15 @@ def open_rows(centers: Mapping[str, Any] | Study, *, ranges: Any = None, clipped
     """Where the rows are and how they are laid out; nothing is read yet."""
     if isinstance(centers, Study):
         return StudyRows(centers, ranges=ranges, clipped=clipped)
+    from vedute.data.views import common_schema  # pandas, which no center of a federation needs
+
     tables = _tables(centers)
     return TableRows(common_schema(tables), tables, ranges)
 
 
 def _tables(centers: Any) -> dict[str, MultiView]:
+    from vedute.data.views import MultiView
+
     if not isinstance(centers, Mapping):
         raise UserError(
             f"expected a mapping from center name to its views, got {type(centers).__name__}; "

@@ -17,7 +17,7 @@ from typing import TextIO
 import numpy as np
 
 from vedute.data.files import from_json, read_whole, sha256, to_json, write_whole
-from vedute.data.rows import StudyRows, one_blas_thread
+from vedute.data.rows import DataChanged, StudyRows, one_blas_thread
 from vedute.data.scaling import Scaler, from_vectors, named_ranges, scaling_of
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, Refused, UserError
@@ -72,8 +72,15 @@ class Site:
         """The same on values."""
         policy = self._judge(request)
         question = build_question(request.step, request.round, request.values, request.among, self.layout)
-        with one_blas_thread():  # the same bits as in one process
-            answer = self._answer(request, question, policy)
+        try:
+            with one_blas_thread():  # the same bits as in one process
+                answer = self._answer(request, question, policy)
+        except DataChanged:
+            self.note(why := _other_rows(self.name, request.run))
+            raise Refused(why) from None
+        except UserError as error:
+            self.note(str(error))
+            raise
         if answer is None:
             return None
         held = self.layout.restrict(answer.views)
@@ -161,22 +168,20 @@ class Site:
         Rows that are read again, by a process that was started anew, must be those that the run began with.
         """
         kind = str(policy.table() if policy.once else scaling_of(job.settings.scaling).extremes)
+        path = self._folder(request) / IDENTITY
+        began = {self.name: str(from_json(read_whole(path), path)["rows"])} if path.exists() else {}
         if self._read is None or self._read[0] != kind:
-            rows = StudyRows(self.study, clipped=policy.once)
-            (mine,) = read_participants(rows, job, self.ledgers)
+            rows = StudyRows(self.study, clipped=policy.once, digests=began)
+            (mine,) = read_participants(rows, job, self.ledgers)  # refuses other rows before it opens their ledger
             if not policy.once:
                 require_subjects(self.name, mine.data.statistics)
             self._read = kind, rows, mine
         _, rows, mine = self._read
         mine.policy = policy
-        path, digest_now = self._folder(request) / IDENTITY, rows.digests[self.name]
-        if not path.exists():
-            write_whole(path, to_json({"rows": digest_now}))
-        elif from_json(read_whole(path), path)["rows"] != digest_now:
-            raise Refused(
-                f"the rows of center {self.name!r} are not those that run {request.run} began with: bring the files "
-                "back, or leave this run to the others and take part in a new one"
-            )
+        if began:
+            rows.compare(self.name, began[self.name])
+        else:
+            write_whole(path, to_json({"rows": rows.digests[self.name]}))
         return rows, mine
 
     def _round(self, request: Request, question: Question, job: Job, mine: Participant) -> Answer:
@@ -284,7 +289,8 @@ class Site:
         except Exception as error:
             if policy.exact:
                 raise
-            self.note(f"the model of run {request.run} could not be written: {type(error).__name__}: {error}")
+            why = f"the model of run {request.run} could not be written: {type(error).__name__}: {error}"
+            self.note(_other_rows(self.name, request.run) if isinstance(error, DataChanged) else why)
         if not policy.exact:
             return None
         own = run_folder.load_run(folder).model.centers.get(self.name)
@@ -298,7 +304,11 @@ class Site:
             raise Refused("the end of a run to which this center never gave anything")
         model = self._model(request, question, job, mine)
         run_folder.begin(folder, self.study.text, request.settings)
-        write_latent(rows, model, folder / run_folder.LOCAL)
+        try:
+            write_latent(rows, model, folder / run_folder.LOCAL)
+        except DataChanged:
+            run_folder.clear(folder)  # where subjects lie that the model was not fitted to is nothing to keep
+            raise
         for told in told_at_home([mine]).values():
             write_whole(folder / run_folder.LOCAL / self.name / "clipped.json", to_json(asdict(told)))
         run_folder.finish(folder, run_folder.Run(model, (), converged=True))
@@ -324,6 +334,14 @@ class Site:
             own, turn = center.parameters(question.basis), final_axes(prior, settings)
             params[self.name] = own if turn is None else turned_center(own, turn)
         return conclude(Job(job.schema, settings), Progress(prior), params, {self.name: mine.scaler})
+
+
+def _other_rows(center: str, run: str) -> str:
+    """What the center's own staff is told when its rows are not those that a run began with."""
+    return (
+        f"the rows of center {center!r} are not those that run {run} began with: bring the files back, "
+        "or leave this run to the others and take part in a new one"
+    )
 
 
 def _digest(request: Request) -> str:

@@ -11,9 +11,9 @@ from nvflare.apis.signal import Signal
 
 from vedute.errors import Refused, UserError
 from vedute.federation.messages import Reply, encode_reply
+from vedute.federation.nvflare.components import ReleaseOnly
 from vedute.federation.nvflare.executor import SiteExecutor
 from vedute.federation.nvflare.names import ANSWER, QUESTION, TASK
-from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
 from vedute.privacy.release import NonPrivate, Release
 
 CANARY = "Ada Canary, born 1815"

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pytest
 
-from hospitals import CENTERS, as_one_study
+from hospitals import CENTERS, as_one_study, with_other_rows
 from ledgers import read_ledger
 from machines import Cable, Machines, call_through, wait_until
 from participation import same_prior, with_participation
@@ -124,6 +124,64 @@ def test_a_site_joins_late(machines):
     present = ends_like_its_participation(machines, lead)
     assert present[0] == ("paris", "zurich")
     assert set(present[-1]) == set(CENTERS)
+
+
+OTHER_ROWS = re.compile(r"the rows of center 'nice' are not those that run [0-9a-f]{32} began with")
+
+
+@contextmanager
+def other_rows(machines, center):
+    """The center's files are others, until this is left."""
+    kept = {path: path.read_bytes() for path in machines.nodes[center].parent.glob("*.csv")}
+    with_other_rows(machines.nodes[center])
+    yield
+    for path, content in kept.items():
+        path.write_bytes(content)
+
+
+def has_no_model(machines, center):
+    """One run, one ledger, and nothing of the end."""
+    home = machines.nodes[center].parent / "vedute-home"
+    (run,) = (home / "runs").iterdir()
+    return not (run / "model").exists() and len(list(home.rglob("ledger-*.jsonl"))) == 1
+
+
+def test_rows_are_rewritten_before_the_end(tmp_path):
+    """With a hospital's patience: on a busy machine too, no center is started anew meanwhile."""
+    with running(tmp_path, "minimum_centers = 3") as machines:
+        lead = machines.lead("rewritten", *ROUNDS)
+        lead.reach(3)
+        with other_rows(machines, "nice"):
+            lead.finish()
+        assert OTHER_ROWS.search(machines.said("nice"))
+        assert not any(OTHER_ROWS.search(machines.said(name)) for name in ("server", "paris", "zurich"))
+        assert "center 'nice' did not hear the last prior; it has no model of this run at home" in lead.said()
+        assert [has_no_model(machines, center) for center in CENTERS] == [True, False, False]
+        run = load_run(lead.out)
+        present = [record.centers for record in run.history]
+        assert present == [CENTERS] * 25
+        assert set(run.model.centers) == {"paris", "zurich"}
+        expected = with_participation(machines.shared, machines.nodes, run.model.settings, present)
+        same_prior(run.model.prior, expected.prior)
+
+
+def test_a_site_is_restarted_with_other_rows(tmp_path):
+    """It is awaited for two minutes, however long its process takes to start; it answers at once that it does not."""
+    with running(tmp_path, "timeout = 120\nheartbeat = 4") as machines:
+        lead = machines.lead("restarted", *ROUNDS)
+        lead.reach(3)
+        machines.kill("nice")
+        with other_rows(machines, "nice"):
+            machines.start("nice")
+            lead.finish()
+        assert OTHER_ROWS.search(machines.said("nice"))
+        assert not any(OTHER_ROWS.search(said) for said in (machines.said("server"), lead.said()))
+        assert "center 'nice' gave no answer" in lead.said()
+        assert has_no_model(machines, "nice")
+        present = ends_like_its_participation(machines, lead)
+        left = present.index(("paris", "zurich"))
+        assert left >= 3
+        assert present == [CENTERS] * left + [("paris", "zurich")] * (25 - left)
 
 
 def test_nothing_of_the_rows_is_on_the_server(machines):

@@ -18,13 +18,11 @@ from nvflare.private.fed.app.fl_conf import create_privacy_manager
 from nvflare.security.security import COMMAND_CATEGORIES, CommandCategory, FLAuthorizer
 
 from flare_lab import give_credentials, lab_kits
-from vedute.federation.nvflare import presence
-from vedute.federation.nvflare.allowed_jobs import refusal, unsigned
-from vedute.federation.nvflare.launchers import quoted
+from vedute.federation.nvflare.components import Presence, ReleaseOnly, quoted
+from vedute.federation.nvflare.jobs import refusal, unsigned, write_job
 from vedute.federation.nvflare.local_files import LEAD, authorization
-from vedute.federation.nvflare.outgoing_filter import ReleaseOnly
+from vedute.federation.nvflare.names import CONNECTED, ENDED, LOST
 from vedute.federation.nvflare.processes import environment
-from vedute.federation.nvflare.submission import write_job
 from vedute.run.settings import Settings
 
 
@@ -159,7 +157,7 @@ def test_a_path_with_a_space_stays_one_word():
 
 def test_presence_tells_each_change_once(caplog):
     caplog.set_level("INFO", "vedute.presence")
-    told = presence.Presence()
+    told = Presence()
     before, after = "_before_client_heartbeat", "_after_client_heartbeat"
     for event in (
         "_after_client_register",
@@ -175,5 +173,5 @@ def test_presence_tells_each_change_once(caplog):
     ):
         told.handle_event(event, None)
     assert [record.message for record in caplog.records] == [
-        presence.CONNECTED, presence.LOST, presence.CONNECTED, presence.ENDED,
+        CONNECTED, LOST, CONNECTED, ENDED,
     ]  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import stat
 import tomllib
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,8 @@ from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import kits as kits_module
 from vedute.federation.nvflare.authority import Authority
-from vedute.federation.nvflare.check_kit import check_port, held, open_kit
-from vedute.federation.nvflare.kits import add_kit, digest, make_kits
-from vedute.federation.nvflare.units import unit
+from vedute.federation.nvflare.kits import add_kit, check_port, digest, held, make_kits, open_kit
+from vedute.federation.nvflare.processes import unit
 from vedute.federation.shared_study import shared_text
 
 
@@ -154,9 +155,9 @@ def spoil_json(kit: Path) -> None:
     (kit / "kit.json").write_text("{")
 
 
-def spoil_version(kit: Path) -> None:
+def spoil_version(kit: Path, version: int = 9) -> None:
     told = json.loads((kit / "kit.json").read_text())
-    (kit / "kit.json").write_text(json.dumps({**told, "vedute": 9}))
+    (kit / "kit.json").write_text(json.dumps({**told, "vedute": version}))
 
 
 def spoil_role(kit: Path) -> None:
@@ -193,6 +194,26 @@ def test_a_kit_that_is_not_whole(fresh, spoil, said):
     with pytest.raises(UserError) as caught:
         open_kit(fresh["nice"], "center")
     assert said in str(caught.value)
+
+
+def test_a_kit_of_an_earlier_version_names_classes_that_are_gone(fresh):
+    spoil_version(fresh["nice"], 1)
+    with pytest.raises(UserError) as caught:
+        open_kit(fresh["nice"], "center")
+    assert str(caught.value) == (
+        f"{fresh['nice'] / 'kit.json'}: version 1 of kits, but this vedute knows 2; ask the coordinator for new kits, "
+        "or install the vedute that they were made with"
+    )
+
+
+def test_every_class_that_a_kit_names_is_there(made):
+    named = set()
+    for path in (path for kit in made.values() for path in (kit / "local").glob("*.json")):
+        named |= set(re.findall(r'"path": "(vedute[^"]+)"', path.read_text()))
+    assert len(named) == 5
+    for found in named:
+        module, name = found.rsplit(".", 1)
+        assert isinstance(getattr(import_module(module), name), type)
 
 
 def test_no_kit_at_all(tmp_path):

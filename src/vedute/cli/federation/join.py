@@ -14,7 +14,7 @@ from vedute.errors import UserError
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.nvflare.check_kit import Kit
+    from vedute.federation.nvflare.kits import Kit
 
 
 @click.command()
@@ -30,9 +30,8 @@ def command(kit: Path, data: Path, home: Path | None, yes: bool, print_unit: boo
     connected until stopped. Nothing is sent before you agree.
     """
     from vedute.federation.agreement import disclosure
-    from vedute.federation.nvflare.check_kit import open_kit
-    from vedute.federation.nvflare.processes import join, settle
-    from vedute.federation.nvflare.units import unit
+    from vedute.federation.nvflare.kits import open_kit
+    from vedute.federation.nvflare.processes import join, settle, unit
 
     opened = open_kit(kit, "center")
     home = (home or data.absolute().parent / "vedute-home").absolute()

@@ -15,7 +15,7 @@ from vedute.cli.settings_options import given_settings, settings_options
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.nvflare.check_kit import Kit
+    from vedute.federation.nvflare.kits import Kit
     from vedute.run.run_folder import Run
     from vedute.run.study_fit import Watch
 
@@ -46,7 +46,7 @@ def command(
     center, the server or this command dies: it waits, and continues from the last complete round.
     """
     from vedute.data.study import Study
-    from vedute.federation.nvflare.check_kit import open_kit
+    from vedute.federation.nvflare.kits import open_kit
 
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")

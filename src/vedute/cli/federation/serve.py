@@ -15,9 +15,8 @@ from vedute.cli.options import FilePath
 @unit_option
 def command(kit: Path, print_unit: bool) -> None:
     """Be the server of a federation, with the server's KIT, until stopped."""
-    from vedute.federation.nvflare.check_kit import open_kit
-    from vedute.federation.nvflare.processes import serve
-    from vedute.federation.nvflare.units import unit
+    from vedute.federation.nvflare.kits import open_kit
+    from vedute.federation.nvflare.processes import serve, unit
 
     opened = open_kit(kit, "server")
     if print_unit:

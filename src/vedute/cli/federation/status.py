@@ -16,7 +16,7 @@ from vedute.errors import UserError
 @json_option
 def command(kit: Path, as_json: bool) -> None:
     """Tell which centers are connected, and how far the running job is."""
-    from vedute.federation.nvflare.check_kit import open_kit
+    from vedute.federation.nvflare.kits import open_kit
     from vedute.federation.nvflare.session import Line, Unreachable
 
     opened = open_kit(kit, "lead")

@@ -21,8 +21,8 @@ from nvflare.widgets.info_collector import InfoCollector
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.nvflare.ending import end_without_delay
 from vedute.federation.nvflare.names import ANSWER, OUTCOME, QUESTION, RESULT, STATS, TASK
+from vedute.federation.nvflare.patches import end_without_delay
 from vedute.federation.remote import RemoteRun, SilentCenters, TooFewCenters, fit_remote
 from vedute.run.fitted_model import build_settings
 from vedute.run.protocol import Progress

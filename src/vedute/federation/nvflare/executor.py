@@ -6,7 +6,7 @@ that it did; why is in the center's own log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from nvflare.apis.signal import Signal
 from vedute.data.files import from_json, read_whole
 from vedute.data.study import Study
 from vedute.errors import Refused, UserError
-from vedute.federation.nvflare.ending import end_without_delay
-from vedute.federation.nvflare.names import AGREEMENT, ANSWER, QUESTION, TASK
+from vedute.federation.nvflare.names import AGREEMENT, ANSWER, AT_HOME, QUESTION, TASK
+from vedute.federation.nvflare.patches import end_without_delay
 from vedute.federation.site import Site
 
 
@@ -39,7 +39,7 @@ class SiteExecutor(Executor):  # type: ignore[misc, unused-ignore]
             if self._site is None:
                 end_without_delay()
                 kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
-                self._site = open_site(kit, lambda message: self.log_error(None, message))
+                self._site = open_site(kit)
             answer = self._site.respond(shareable.get(QUESTION))
         except (Refused, UserError) as error:
             self.log_error(fl_ctx, f"refused: {error}")
@@ -53,8 +53,12 @@ class SiteExecutor(Executor):  # type: ignore[misc, unused-ignore]
         return reply
 
 
-def open_site(kit: Path, note: Callable[[str], None] = lambda message: None) -> Site:
+def open_site(kit: Path) -> Site:
     """The center of a kit, as it agreed when it joined."""
     path = kit / "local" / AGREEMENT
     agreed = from_json(read_whole(path), path)
-    return Site(Study.load_node(kit / "study.toml", agreed["node"]), Path(agreed["home"]), note)
+    return Site(Study.load_node(kit / "study.toml", agreed["node"]), Path(agreed["home"]), _tell_at_home)
+
+
+def _tell_at_home(message: str) -> None:
+    logging.getLogger(AT_HOME).error(" ".join(message.split()))  # in one line, as logs are read

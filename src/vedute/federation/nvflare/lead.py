@@ -20,9 +20,9 @@ from typing import Any
 from vedute.data.files import from_json, read_whole, to_json, write_whole
 from vedute.data.study import Study
 from vedute.errors import UserError
+from vedute.federation.nvflare.jobs import write_job
 from vedute.federation.nvflare.names import OUTCOME, RESULT
 from vedute.federation.nvflare.session import Line, Sight, Unreachable
-from vedute.federation.nvflare.submission import write_job
 from vedute.run import run_folder
 from vedute.run.protocol import Progress, Record
 from vedute.run.server import starting_prior
@@ -133,8 +133,9 @@ def _gather(lead: Following) -> Sight:
     while True:
         sight = lead.line.look()
         awaited = lead.awaited()
-        missing = sorted(awaited - sight.centers)
-        enough = len(awaited) - len(missing) >= limits.minimum_centers
+        there = sight.centers & awaited
+        enough = len(there) >= limits.minimum_centers
+        missing = sorted((awaited if enough else lead.expected) - there)  # too few wait for all, silent or gone
         if not missing and enough:
             return sight
         waited = time.monotonic() - since

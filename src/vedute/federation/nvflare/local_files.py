@@ -99,7 +99,7 @@ def authorization() -> Json:
 
 def privacy() -> Json:
     """privacy.json of a center: whatever the job says, only a release of our own gate passes."""
-    only_releases = {"path": f"{OURS}outgoing_filter.ReleaseOnly", "args": {}}
+    only_releases = {"path": f"{OURS}components.ReleaseOnly", "args": {}}
     return {
         "scopes": [{"name": "vedute", "properties": {}, "task_result_filters": [only_releases]}],
         "default_scope": "vedute",
@@ -119,8 +119,8 @@ def center_resources() -> Json:
                        "PassthroughResourceManager"),
             _component("resource_consumer", "app_common.resource_consumers.passthrough_resource_consumer",
                        "PassthroughResourceConsumer"),
-            {"id": "process_launcher", "path": f"{OURS}launchers.CenterLauncher", "args": {}},
-            {"id": "presence", "path": f"{OURS}presence.Presence", "args": {}},
+            {"id": "process_launcher", "path": f"{OURS}components.CenterLauncher", "args": {}},
+            {"id": "presence", "path": f"{OURS}components.Presence", "args": {}},
         ],
     }  # fmt: skip
 
@@ -152,7 +152,7 @@ def server_resources(settings: FederationSettings, storage: str) -> Json:
             _component("job_manager", "apis.impl.job_def_manager", "SimpleJobDefManager",
                        uri_root=f"{storage}/jobs", job_store_id="job_store"),
             _component("job_store", "app_common.storages.filesystem_storage", "FilesystemStorage"),
-            {"id": "process_launcher", "path": f"{OURS}launchers.ServerLauncher", "args": {}},
+            {"id": "process_launcher", "path": f"{OURS}components.ServerLauncher", "args": {}},
         ],
     }  # fmt: skip
 
@@ -197,7 +197,7 @@ def _classes() -> Json:
     return {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [OURS],
-        "app_validator": {"path": f"{OURS}allowed_jobs.JobValidator", "args": {}},
+        "app_validator": {"path": f"{OURS}jobs.JobValidator", "args": {}},
     }
 
 

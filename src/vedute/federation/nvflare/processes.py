@@ -1,12 +1,13 @@
-"""Starting NVFlare from a kit, watching over it, and ending it with all that it started.
+"""Starting NVFlare from a kit, watching over it, and ending it with all that it started; and as a unit of systemd.
 
 A hospital may start before the server, and a server may restart: NVFlare calls again by itself while it lives, and is
-started again here when it does not. What it says goes to ``log.txt`` in the kit; the user sees a line where the state
-changes.
+started again here when it does not; systemd does the same for us, after a crash or a restart of the machine. What
+NVFlare says goes to ``log.txt`` in the kit; the user sees a line where the state changes.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -20,10 +21,11 @@ from pathlib import Path
 
 from vedute.data.study import Study
 from vedute.errors import UserError
-from vedute.federation.nvflare import local_files, presence
+from vedute.federation.nvflare import local_files
 from vedute.federation.nvflare.authority import write_private
-from vedute.federation.nvflare.check_kit import Kit, check_port, held
 from vedute.federation.nvflare.engine import end_children
+from vedute.federation.nvflare.kits import Kit, check_port, held
+from vedute.federation.nvflare.names import AGREEMENT, AT_HOME, BEGAN, CONNECTED, ENDED, LOST
 
 Say = Callable[[str], None]
 KEPT = re.compile(
@@ -48,9 +50,10 @@ def serve(kit: Kit, say: Say) -> None:
 def join(kit: Kit, say: Say) -> None:
     """Be a center of the federation until interrupted."""
     lines = [
-        (re.compile(f"vedute.presence: {presence.CONNECTED}"), f"connected to {kit.address} as {kit.file.name!r}"),
-        (re.compile(f"vedute.presence: {presence.LOST}"), f"{kit.address} does not answer; trying again"),
-        (re.compile(f"vedute.presence: ({presence.BEGAN}|{presence.ENDED})"), r"\1"),
+        (re.compile(f"vedute.presence: {CONNECTED}"), f"connected to {kit.address} as {kit.file.name!r}"),
+        (re.compile(f"vedute.presence: {LOST}"), f"{kit.address} does not answer; trying again"),
+        (re.compile(f"vedute.presence: ({BEGAN}|{ENDED})"), r"\1"),
+        (re.compile(f" {AT_HOME}: (.*)"), r"\1"),
         (re.compile("registration rejected: (.*)"), rf"{kit.address} refuses this kit: \1"),
     ]
     with held(kit):
@@ -69,7 +72,7 @@ def settle(kit: Kit, node: Path, home: Path) -> None:
     """Note in the kit where this center's files and its own folder are: its executor reads it, no job can."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = {"node": str(node), "home": str(home)}
-    write_private(kit.path / "local/vedute.json", json.dumps(found, indent=2).encode() + b"\n")
+    write_private(kit.path / "local" / AGREEMENT, json.dumps(found, indent=2).encode() + b"\n")
 
 
 def _watch(kit: Kit, say: Say, lines: list[tuple[re.Pattern[str], str]]) -> None:
@@ -137,3 +140,55 @@ def environment(given: Mapping[str, str], role: str) -> dict[str, str]:
     """
     kept = {name: value for name, value in given.items() if KEPT.fullmatch(name)}
     return {**kept, "PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "ERROR", "NVFLARE_SECURE_LOGGING": str(role == "center")}
+
+
+TEMPLATE = """\
+{before}[Unit]
+Description=vedute federation: {who}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart={command}
+User={user}
+Restart=always
+RestartSec=10
+UMask=0077
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+ReadWritePaths={writable}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def unit(kit: Kit, data: Path | None = None, home: Path | None = None) -> str:
+    """The unit of a server, or of a center with its node file and home; its consent is given by installing it."""
+    words = [str(Path(sys.executable).with_name("vedute")), "federation"]
+    if kit.file.role == "server":
+        words += ["serve", str(kit.path)]
+    else:
+        words += ["join", str(kit.path), "--data", str(data), "--home", str(home), "--yes"]
+    writable = [str(path) for path in (kit.path, home) if path is not None]
+    before = "# Run the command once by hand before: it tells what will leave, asks, and makes the home folder.\n"
+    who = f"center {kit.file.name}" if kit.file.role == "center" else "the server"
+    return TEMPLATE.format(
+        before=before if kit.file.role == "center" else "",
+        who=who,
+        command=" ".join(map(_quoted, words)),
+        user=getpass.getuser(),
+        writable=" ".join(map(_quoted, writable)),
+    )
+
+
+def _quoted(word: str) -> str:
+    """A word as systemd reads it: '%' begins a specifier, '$' a variable."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if escaped != word or " " in word else word

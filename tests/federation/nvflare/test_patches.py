@@ -13,7 +13,7 @@ def test_the_process_of_a_job_ends_without_a_pause_and_without_torch():
     code = """
 import sys
 from nvflare.fuel.f3 import mpm
-from vedute.federation.nvflare.ending import end_without_delay
+from vedute.federation.nvflare.patches import end_without_delay
 from nvflare.apis.impl.wf_comm_server import WFCommServer
 
 end_without_delay()
@@ -30,7 +30,7 @@ print(max(slept), tidied == [True], "torch" in sys.modules)
 def test_the_server_waits_a_second_for_a_job_that_does_not_answer():
     code = """
 from inspect import signature
-from vedute.federation.nvflare.engine import wait_less_for_jobs
+from vedute.federation.nvflare.patches import wait_less_for_jobs
 from nvflare.private.fed.server.server_engine import ServerEngine
 
 wait_less_for_jobs()
@@ -44,7 +44,7 @@ def test_a_center_calls_a_server_that_is_gone_again_and_again_within_its_heartbe
 from threading import Event
 from nvflare.fuel.f3.drivers.connector_info import ConnectorInfo, Mode
 from nvflare.fuel.f3.sfm.conn_manager import ConnManager
-from vedute.federation.nvflare.reconnection import come_back_within
+from vedute.federation.nvflare.patches import come_back_within
 
 class Gone:
     def connect(self, connector):
@@ -72,7 +72,7 @@ from types import SimpleNamespace
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell, _Waiter
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.endpoint import EndpointState
-from vedute.federation.nvflare.reconnection import come_back_within
+from vedute.federation.nvflare.patches import come_back_within
 
 heard = []
 CoreCell.state_change = lambda cell, endpoint: heard.append(endpoint.state)
@@ -97,7 +97,7 @@ def test_a_job_whose_server_died_is_killed_at_once_and_others_are_asked_to_end()
     code = """
 from types import SimpleNamespace
 from nvflare.private.fed.client.client_executor import JobExecutor
-from vedute.federation.nvflare.reconnection import come_back_within
+from vedute.federation.nvflare.patches import come_back_within
 
 JobExecutor._terminate_job = lambda executor, handle, job, heartbeat_cleanup=False: print("asked", job)
 come_back_within(4.0)
