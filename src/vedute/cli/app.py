@@ -6,7 +6,7 @@ import importlib
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any, TextIO
@@ -31,7 +31,7 @@ COMMANDS = (
     "paper",
     "federation",
     "completion",
-)  # a command NAME is the function ``command`` of the module vedute.cli.NAME, if no other package has it
+)  # NAME is the function ``command`` of the module vedute.cli.NAME, unless it is below or in another package
 PLUGINS = "vedute.commands"  # the group of entry points by which other packages bring commands
 OUR_FAULT, USERS_TURN, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 
@@ -77,30 +77,19 @@ class Elsewhere(click.Command):
 
 
 class Lazy(click.Group):
-    """A command NAME is the function ``command`` of the module PACKAGE.NAME, or that of a plugin."""
-
-    def __init__(
-        self,
-        *args: Any,
-        package: str = "",
-        names: tuple[str, ...] = (),
-        plugins: Mapping[str, Plugin] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(*args, **options)
-        self.package, self.names, self.plugins = package, names, plugins or {}
+    """The commands, each loaded when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order in which they are needed."""
-        return list(self.names)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command, or None."""
-        if cmd_name not in self.names or cmd_name in self.commands:
+        if cmd_name not in COMMANDS or cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
-        if cmd_name in self.plugins:
-            return Elsewhere(cmd_name, self.plugins[cmd_name])
-        found: click.Command = importlib.import_module(f"{self.package}.{cmd_name}").command
+        if cmd_name in ELSEWHERE:
+            return Elsewhere(cmd_name, ELSEWHERE[cmd_name])
+        found: click.Command = importlib.import_module(f"vedute.cli.{cmd_name}").command
         return found
 
 
@@ -110,13 +99,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-@click.command(
-    cls=Lazy,
-    package="vedute.cli",
-    names=COMMANDS,
-    plugins=ELSEWHERE,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--debug", is_flag=True, help="Show where an unexpected error came from.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 def vedute(debug: bool) -> None:
