@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vedute.cli.options import FilePath, force_option, json_option, study_argument
+from vedute.cli.options import (
+    FilePath,
+    default_of,
+    force_option,
+    given_settings,
+    json_option,
+    settings_options,
+    study_argument,
+)
 from vedute.cli.rounds import watch_rounds
-from vedute.cli.settings_options import default_of, given_settings, settings_options
 from vedute.data.scaling import SCALINGS
 from vedute.data.study_file import POLICIES
 
