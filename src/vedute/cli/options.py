@@ -60,7 +60,7 @@ def default_of(name: str) -> str:
     """How the help of an option tells its default."""
     from vedute.run.settings import Settings
 
-    return f"[default: {getattr(Settings(1), name)}]"
+    return f"[default: {getattr(Settings, name)}]"
 
 
 def _tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
