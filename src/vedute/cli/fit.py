@@ -21,9 +21,9 @@ from vedute.cli.options import (
     settings_options,
     study_argument,
 )
-from vedute.cli.rounds import watch_rounds
 from vedute.data.scaling import SCALINGS
 from vedute.data.study_file import POLICIES
+from vedute.progress import watch_rounds
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
