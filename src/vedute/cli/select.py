@@ -82,8 +82,8 @@ def command(
     A study that asks for the policy subject is never looked at beyond its one release: there the number is chosen by
     how well the released moments are met, at no further cost.
     """
-    from vedute.choice import select_components, table
     from vedute.data.study import Study
+    from vedute.run.model_choice import select_components, table
 
     wanted = parse_components(components)
     _refuse(out, force)
