@@ -18,9 +18,9 @@ import pandas as pd
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  scikit-learn asks for it
 from sklearn.impute import IterativeImputer
 
-from vedute.choice import select_components
 from vedute.cli.select import parse_components
 from vedute.run.fitted_model import Model
+from vedute.run.model_choice import select_components
 
 Center = dict[str, pd.DataFrame]
 Study = dict[str, Center]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from vedute.version import __version__
 
 if TYPE_CHECKING:
-    from vedute.choice import select_components
     from vedute.data.study import Study
     from vedute.data.views import MultiView
     from vedute.errors import ConvergenceWarning, DataWarning, UserError
     from vedute.estimator import FederatedPPCA
     from vedute.model.parameters import CenterParams, GlobalPrior, ViewParams, ViewPrior
     from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+    from vedute.run.model_choice import select_components
 
 __all__ = [
     "CenterParams",
@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "choice": ("select_components",),
     "model.parameters": ("CenterParams", "GlobalPrior", "ViewParams", "ViewPrior"),
     "data.study": ("Study",),
     "data.views": ("MultiView",),
     "errors": ("ConvergenceWarning", "DataWarning", "UserError"),
     "estimator": ("FederatedPPCA",),
     "privacy.policies": ("CenterPrivacy", "PaperPrivacy", "SubjectPrivacy"),
+    "run.model_choice": ("select_components",),
 }
 
 

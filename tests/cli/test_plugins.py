@@ -9,8 +9,8 @@ import sys
 import click
 import pytest
 
+from vedute.cli.app import PLUGINS
 from vedute.cli.app import run as run_command
-from vedute.cli.lazy import PLUGINS
 
 
 def test_help_lists_the_command_and_imports_nothing_of_it() -> None:

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from vedute import FederatedPPCA, UserError
-from vedute.choice import select_components, table
 from vedute.cli.app import run
 from vedute.cli.select import parse_components
 from vedute.data.rows import open_rows
@@ -17,7 +16,7 @@ from vedute.datasets import make_hierarchical, make_sd
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning
 from vedute.model.waic import sums
 from vedute.run.exchange import make_job, read_participants
-from vedute.run.model_choice import Choice, recommended
+from vedute.run.model_choice import Choice, recommended, select_components, table
 from vedute.run.scoring import score
 from vedute.run.server import fit_participants
 from vedute.scenarios import split

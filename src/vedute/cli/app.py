@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any, TextIO
 
 import click
 
-from vedute.cli.lazy import Lazy, Plugin
 from vedute.errors import ConvergenceWarning, DataWarning, UserError
 from vedute.version import __version__
 
@@ -30,7 +31,20 @@ COMMANDS = (
     "paper",
     "federation",
     "completion",
-)  # a command NAME is the function ``command`` of the module vedute.cli.NAME, if no other package has it
+)  # NAME is the function ``command`` of the module vedute.cli.NAME, unless it is below or in another package
+PLUGINS = "vedute.commands"  # the group of entry points by which other packages bring commands
+OUR_FAULT, USERS_TURN, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What is known of a command of another package before that is imported, or where it is not installed."""
+
+    about: str  # its line in the help
+    package: str  # what brings it
+    install: str  # how that is installed
+
+
 ELSEWHERE = {
     "paper": Plugin(
         "Run the paper's experiments again, its own numbers beside ours.",
@@ -39,7 +53,44 @@ ELSEWHERE = {
     )
 }
 
-OUR_FAULT, USERS_TURN, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+class Elsewhere(click.Command):
+    """A command of another package, which is looked up by its entry point when the command is run."""
+
+    def __init__(self, name: str, plugin: Plugin) -> None:
+        super().__init__(name, short_help=plugin.about)
+        self.plugin = plugin
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command itself, which click then runs."""
+        from importlib.metadata import entry_points
+
+        for found in entry_points(group=PLUGINS, name=str(self.name)):
+            command: click.Command = found.load()
+            return command.make_context(info_name, args, parent, **extra)
+        raise UserError(
+            f"'vedute {self.name}' comes with the package {self.plugin.package}, which is not installed; "
+            f"{self.plugin.install}"
+        )
+
+
+class Lazy(click.Group):
+    """The commands, each loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which they are needed."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, or None."""
+        if cmd_name not in COMMANDS or cmd_name in self.commands:
+            return super().get_command(ctx, cmd_name)
+        if cmd_name in ELSEWHERE:
+            return Elsewhere(cmd_name, ELSEWHERE[cmd_name])
+        found: click.Command = importlib.import_module(f"vedute.cli.{cmd_name}").command
+        return found
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -48,13 +99,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-@click.command(
-    cls=Lazy,
-    package="vedute.cli",
-    names=COMMANDS,
-    plugins=ELSEWHERE,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--debug", is_flag=True, help="Show where an unexpected error came from.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
 def vedute(debug: bool) -> None:
@@ -65,6 +110,24 @@ def vedute(debug: bool) -> None:
 
     Exit status: 0 done, 2 you have to change something, 1 a fault of ours, 130 interrupted.
     """
+
+
+@vedute.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the shell completion; put it into your start-up file.
+
+    \b
+    bash:  vedute completion bash >> ~/.bashrc
+    zsh:   vedute completion zsh >> ~/.zshrc
+    fish:  vedute completion fish > ~/.config/fish/completions/vedute.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    root = click.get_current_context().find_root().command
+    click.echo(found(root, {}, "vedute", "_VEDUTE_COMPLETE").source())
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vedute.cli.options import json_option, study_argument
+from vedute.cli.options import json_option, screen, study_argument
 from vedute.errors import DataWarning, UserError
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ def inspected(study: Study) -> tuple[list[str], list[str]]:
 def print_tables(report: CheckReport) -> None:
     """One table of centers by views, one of columns."""
     from rich.table import Table
-
-    from vedute.cli.screen import screen
 
     console = screen()
     views = list(dict.fromkeys(view for center in report.centers for view in center.views))

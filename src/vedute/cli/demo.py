@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vedute.cli.options import FilePath, json_option
+from vedute.cli.options import FilePath, json_option, screen
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +27,6 @@ FIGURE = "latent.png"
 def command(out: Path, as_json: bool) -> None:
     """Fit a synthetic and a real study over three centers each: a table, a figure of the latent spaces, reports."""
     from vedute.cli.demonstration import breast_cancer, draw, synthetic
-    from vedute.cli.screen import screen
     from vedute.data.files import placed, said_plainly
 
     with said_plainly(out):

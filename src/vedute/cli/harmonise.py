@@ -10,8 +10,7 @@ import click
 from vedute.cli.options import force_option, json_option, out_option, run_argument, study_argument
 
 if TYPE_CHECKING:
-    from vedute.cli.applying import Part
-    from vedute.cli.results import Sheet
+    from vedute.cli.applying import Part, Sheet
     from vedute.model.parameters import Array
 
 
@@ -34,7 +33,7 @@ def command(run: Path, study: Path, out: Path, using: str, force: bool, as_json:
 
     What is peculiar to a center's measurements goes; who its patients are stays, and so do empty cells.
     """
-    from vedute.cli.using import as_sheets, ready, sheets_of, write_views
+    from vedute.cli.applying import as_sheets, ready, sheets_of, write_views
 
     application = ready(run, study, out, using, force)
     model = application.model

@@ -10,8 +10,7 @@ import click
 from vedute.cli.options import force_option, json_option, out_option, run_argument, study_argument, using_option
 
 if TYPE_CHECKING:
-    from vedute.cli.applying import Part
-    from vedute.cli.results import Sheet
+    from vedute.cli.applying import Part, Sheet
     from vedute.model.parameters import Array
 
 
@@ -28,7 +27,7 @@ def command(run: Path, study: Path, out: Path, using: str, force: bool, as_json:
     Observed cells stay as they are. Beside each value stands its standard deviation, 0 where it was observed: in
     columns VIEW.column.sd of one table, or in the tables below sd/ of a folder.
     """
-    from vedute.cli.using import as_sheets, ready, sheets_of, write_views
+    from vedute.cli.applying import as_sheets, ready, sheets_of, write_views
 
     application = ready(run, study, out, using, force)
     model = application.model

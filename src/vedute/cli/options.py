@@ -1,16 +1,21 @@
-"""Arguments and options that several commands share."""
+"""What several commands share: arguments, options, those that say how a model is fitted, and the screen of tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from vedute.errors import UserError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 F = TypeVar("F", bound=Callable[..., Any])
+WIDE = 160  # characters of a table in a file or pipe, which has no width of its own
 
 
 class _FilePath(click.Path):
@@ -49,3 +54,79 @@ def refuse_existing(out: Path, force: bool) -> None:
         raise UserError(f"{out}: exists already; choose another name, or replace it with --force")
     if not out.parent.exists():
         raise UserError(f"{out}: there is no folder {out.parent}; create it, or choose another place with --out")
+
+
+def default_of(name: str) -> str:
+    """How the help of an option tells its default."""
+    from vedute.run.settings import Settings
+
+    return f"[default: {getattr(Settings, name)}]"
+
+
+def _tolerance(ctx: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
+    """A number, or the word "none", which stays a word: None means that the option was not given."""
+    if value is None or value.lower() == "none":
+        return value and "none"
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor 'none'", ctx, param) from None
+
+
+def settings_options(function: F) -> F:
+    """Options with the names of :class:`Settings`; one that is not given is None."""
+    from vedute.run.settings import PRESETS
+
+    for option in reversed(
+        (
+            click.option(
+                "--components", "n_components", type=int, metavar="Q", help="Latent components. [default: the study's]"
+            ),
+            click.option("--rounds", type=int, metavar="R", help=f"Most rounds to run. {default_of('rounds')}"),
+            click.option(
+                "--iterations", type=int, metavar="N", help=f"Local iterations a round. {default_of('iterations')}"
+            ),
+            click.option(
+                "--first-iterations",
+                type=int,
+                metavar="N",
+                help=f"Local iterations in round 1. {default_of('first_iterations')}",
+            ),
+            click.option(
+                "--preset", type=click.Choice(PRESETS), help=f"Variant of the algorithm. {default_of('preset')}"
+            ),
+            click.option(
+                "--tol",
+                callback=_tolerance,
+                metavar="T",
+                help=f"Stop when a round changes less; 'none': never. {default_of('tol')}",
+            ),
+            click.option(
+                "--seed",
+                type=click.IntRange(min=0),
+                metavar="S",
+                help=f"Seed of the starting values. {default_of('seed')}",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def given_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user gave; the word "none" is a setting of its own."""
+    return {name: None if value == "none" else value for name, value in options.items() if value is not None}
+
+
+def screen() -> Console:
+    """What tables are printed to: as wide as the terminal, or wide."""
+    from rich.console import Console
+
+    class Screen(Console):
+        """Standard output; a reader who goes away is left to the command line, which knows the exit status."""
+
+        def on_broken_pipe(self) -> None:
+            """Do not leave from here."""
+            raise BrokenPipeError
+
+    return Screen(width=None if sys.stdout.isatty() else WIDE)

@@ -18,7 +18,7 @@ from vedute.cli.options import force_option, json_option, out_option, run_argume
 @json_option
 def command(run: Path, study: Path, out: Path, using: str, force: bool, as_json: bool) -> None:
     """Write where each subject of STUDY lies in the latent space of the model in RUN."""
-    from vedute.cli.using import ready, write_subjects
+    from vedute.cli.applying import ready, write_subjects
     from vedute.run.latent import components
 
     application = ready(run, study, out, using, force)

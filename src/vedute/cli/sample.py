@@ -24,7 +24,7 @@ def command(run: Path, n: int, out: Path, center: str | None, seed: int, force: 
     """Draw new subjects from the model in RUN: nobody's data, but alike in their distribution."""
     import numpy as np
 
-    from vedute.cli.using import as_sheets, sheets_of, tell, write_drawn
+    from vedute.cli.applying import as_sheets, sheets_of, tell, write_drawn
     from vedute.data.problems import nearest, some
     from vedute.run.run_folder import load_run
 

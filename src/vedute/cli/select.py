@@ -62,17 +62,7 @@ def parse_components(text: str) -> tuple[int, ...]:
 @force_option
 @json_option
 def command(
-    study: Path,
-    components: str,
-    out: Path,
-    scalings: tuple[str, ...],
-    starts: int,
-    seed: int,
-    jobs: int | None,
-    ledgers: Path | None,
-    force: bool,
-    as_json: bool,
-    **options: Any,
+    study: Path, components: str, out: Path, ledgers: Path | None, force: bool, as_json: bool, **options: Any
 ) -> None:
     """Choose the number of components for STUDY by WAIC.
 
@@ -82,11 +72,12 @@ def command(
     A study that asks for the policy subject is never looked at beyond its one release: there the number is chosen by
     how well the released moments are met, at no further cost.
     """
-    from vedute.choice import select_components, table
     from vedute.data.study import Study
+    from vedute.run.model_choice import select_components, table
 
     wanted = parse_components(components)
     _refuse(out, force)
+    scalings, search = options.pop("scalings"), {name: options.pop(name) for name in ("starts", "seed", "jobs")}
     given = {name: value for name, value in options.items() if value is not None}
     if scalings:
         given["scalings"] = tuple(None if name == "none" else name for name in scalings)
@@ -96,7 +87,7 @@ def command(
         return
     with progress_bar("reading", shown=sys.stderr.isatty()) as tell:
         on_fit = None if tell is None else lambda done, total: tell(f"fit {done}/{total}", done, total)
-        found = select_components(loaded, wanted, starts=starts, seed=seed, jobs=jobs, on_fit=on_fit, **given)
+        found = select_components(loaded, wanted, on_fit=on_fit, **search, **given)
     _write(out, found, loaded.text, table(found).to_csv(index=False))
     _tell(found, out, as_json)
 

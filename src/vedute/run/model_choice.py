@@ -7,17 +7,20 @@ none. WAIC in the units of the data can compare the two, so both are tried unles
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from vedute.data.rows import Rows
+from vedute.data.rows import Rows, open_rows
 from vedute.data.scaling import named_ranges, scaling_of, squares_of, standard_scaler, sums_of
+from vedute.data.study import Study
 from vedute.errors import BreakdownError, ConvergenceWarning, DataWarning, UserError
 from vedute.model.parameters import Array, Layout
 from vedute.model.statistics import Statistics
@@ -30,6 +33,9 @@ from vedute.run.protocol import Job, Question, Record
 from vedute.run.scoring import DRAWS, score
 from vedute.run.server import Fitted, fit_participants, fit_released, recovered_from
 from vedute.run.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCALINGS_TRIED = ("shared-standard", "shared-view")
 ERRORS = 2.0  # differences of WAIC below so many standard errors are no evidence
@@ -74,6 +80,38 @@ class Candidates:
     components: Sequence[int]
     scalings: Sequence[str | None] = SCALINGS_TRIED
     starts: int = 1
+
+
+def select_components(
+    centers: Mapping[str, Any] | Study,
+    components: Iterable[int],
+    *,
+    scalings: Iterable[str | None] = SCALINGS_TRIED,
+    starts: int = 1,
+    ranges: Any = None,
+    draws: int = DRAWS,
+    jobs: int | None = None,
+    seed: int = 0,
+    on_fit: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> Selection:
+    """Fit the model with each number of components and compare by WAIC.
+
+    ``centers`` and ``ranges`` are as in :meth:`FederatedPPCA.fit`; ``settings`` are the estimator's other parameters
+    (``rounds``, ``preset``, ...). Each scaling named is tried with each number, from ``starts`` seeded starting values,
+    of which the best WAIC is kept. ``jobs`` processes work at once (default: one for each core); the result does not
+    depend on them.
+    """
+    asked = settings.get("privacy") or (isinstance(centers, Study) and centers.privacy.policy != "none")
+    if asked:
+        raise UserError(
+            "WAIC looks at the rows, which no privacy policy covers; under the policy 'subject' use 'vedute select'"
+        )
+    return select(
+        open_rows(centers, ranges=ranges), Settings(1, seed=seed, **settings),
+        Candidates(tuple(components), tuple(scalings), starts), draws=draws, jobs=jobs or os.cpu_count() or 1,
+        on_fit=on_fit,
+    )  # fmt: skip
 
 
 def select(
@@ -229,3 +267,12 @@ def select_by_release(
     misfits = {q: misfit(rows.schema.layout, covariances, q) for q in components}
     best = min(misfits, key=lambda q: misfits[q])
     return misfits, fit_released(jobs[best], answers)
+
+
+def table(selection: Selection) -> pd.DataFrame:
+    """All choices as a table; the recommended one is marked."""
+    import pandas as pd
+
+    frame = pd.DataFrame([asdict(choice) for choice in selection.choices])
+    frame["recommended"] = [i == selection.recommended for i in range(len(frame))]
+    return frame
