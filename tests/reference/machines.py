@@ -145,7 +145,11 @@ class Cable:
             here, _ = self.listener.accept()
             self.called.set()
             self.whole.wait()
-            there = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                there = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # nobody is there, so far
+                here.close()
+                continue
             for a, b in ((here, there), (there, here)):
                 threading.Thread(target=self._carry, args=(a, b), daemon=True).start()
 
