@@ -27,7 +27,7 @@ from vedute.progress import watch_rounds
 
 if TYPE_CHECKING:
     from vedute.data.study import Study
-    from vedute.federation.nvflare.check_kit import Kit
+    from vedute.federation.nvflare.kits import Kit
     from vedute.run.run_folder import Run
     from vedute.run.study_fit import Watch
 
@@ -177,7 +177,7 @@ def federated(
     center, the server or this command dies: it waits, and continues from the last complete round.
     """
     from vedute.data.study import Study
-    from vedute.federation.nvflare.check_kit import open_kit
+    from vedute.federation.nvflare.kits import open_kit
 
     if resume and force:
         raise click.UsageError("--resume continues a run and --force replaces it; choose one")
