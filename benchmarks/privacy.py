@@ -12,22 +12,21 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from spreads import plot_spreads
-from vedute.run.fitting import Folded, Ready, conclude, fold, prepare, run
 
+from vedute import FederatedPPCA
+from vedute.data.rows import open_rows
 from vedute.datasets import make_sd
 from vedute.model.parameters import Array, GlobalPrior, Layout
-from vedute.model.statistics import Statistics
-from vedute.privacy.mechanisms import SeededNoise
 from vedute.privacy.policies import PaperPrivacy, SubjectPrivacy
 from vedute.privacy.policies.paper import clip_bounds
-from vedute.privacy.policies.subject import to_statistics
-from vedute.privacy.second_moments import Ranges, SecondMoments, make_bound
-from vedute.privacy.update import Update, plug_in_step
-from vedute.run.center import run_round
+from vedute.privacy.second_moments import Ranges
+from vedute.run.exchange import Ledgers, make_job, read_inspected
+from vedute.run.server import fit_participants
 from vedute.run.settings import Settings
 
 Views = dict[str, Array]
@@ -61,64 +60,33 @@ def declared_by_sd(views: Views, sds: float) -> Ranges:
     return Ranges(layout_of(views), middle - half, middle + half)
 
 
-def noised(rows: Views, ranges: Ranges, policy: SubjectPrivacy, noise: SeededNoise) -> Statistics:
-    """The statistics of a center as the policy lets them out."""
-    moments = SecondMoments(ranges, make_bound(ranges.layout, policy.bound))
-    moments.add(rows)
-    return to_statistics(policy.noised(moments, noise), ranges)
-
-
 def subject_mae(subjects: int, epsilon: float | None, seed: int, sds: float, bound: float | None) -> float:
     """Test MAE of the global model of three centers; without a policy where ``epsilon`` is None."""
     n = 3 * subjects + TEST
     views, _ = make_sd(n, round(n * 5 / 8), weights=2.0, means=2.0, noise=0.3, shift=3.0, random_state=seed)
-    ranges, settings = declared_by_sd(views, sds), Settings(5, scaling="declared", rounds=50, seed=seed)
-    read = {}
-    for c in range(3):
-        rows, name = part(views, slice(c * subjects, (c + 1) * subjects)), f"center{c}"
-        read |= fold(ranges.layout, {name: rows}, settings)
-        if epsilon is not None:
-            policy = SubjectPrivacy(epsilon, DELTA, bound=bound)
-            statistics = noised(rows, ranges, policy, SeededNoise(seed, name))
-            read[name] = Folded(statistics, ranges.low, ranges.high)
+    ranges = declared_by_sd(views, sds)
+    centers = {f"center{c}": part(views, slice(c * subjects, (c + 1) * subjects)) for c in range(3)}
     pairs = np.stack([ranges.low, ranges.high], axis=1)
-    ready = prepare(ranges.layout, read, settings, {n: pairs[c] for n, c in ranges.layout.slices.items()})
-    columns = {name: tuple(map(str, range(view.shape[1]))) for name, view in views.items()}
-    model = conclude(ready, run(ready, settings), settings, columns)
+    policy = None if epsilon is None else SubjectPrivacy(epsilon, DELTA, bound=bound, seed=seed)
+    model = FederatedPPCA(5, scaling="declared", rounds=50, random_state=seed, privacy=policy)
+    model.fit(centers, ranges={n: pairs[c] for n, c in ranges.layout.slices.items()})
     test = part(views, slice(3 * subjects, None))
     return mae(model.reconstruct(test), test, ranges.width)
-
-
-def paper_rounds(ready: Ready, settings: Settings, policy: PaperPrivacy, seed: int) -> list[GlobalPrior]:
-    """Algorithm 2: local EM, clip and noise, the master's plug-in step."""
-    priors, plan = [ready.start], settings.plan()
-    counts = dict.fromkeys(ready.layout.names, len(ready.centers))
-    for r in range(1, settings.rounds + 1):
-        total = None
-        for center in ready.centers:
-            run_round([center], priors[-1], plan, r)
-            update = Update(center.parameters(), priors[-1], r, settings.rounds)
-            release = policy.noised(update, SeededNoise(seed, center.name))
-            share = policy.share(release, priors[-1], ready.layout.names, counts)
-            total = share if total is None else total + share
-        assert total is not None
-        priors.append(plug_in_step(priors[-1], total))
-    return priors
 
 
 def paper_run(centers: int, policy: PaperPrivacy, seed: int, rounds: int = 100) -> tuple[float, list[GlobalPrior]]:
     """Test MAE of the paper's run on SD, and the prior after every round."""
     views, _ = make_sd(random_state=seed)
-    layout, settings = layout_of(views), Settings(5, preset="paper", scaling="center-minmax", rounds=rounds, seed=seed)
+    table = replace(policy, seed=seed).table()
+    settings = Settings(5, preset="paper", scaling="center-minmax", rounds=rounds, seed=seed, privacy=table)
     n = len(next(iter(views.values())))
     order = np.random.default_rng(seed).permutation(n)
     test, train = order[: n // 3], np.array_split(order[n // 3 :], centers)
-    dealt = {f"center{c}": {k: v[rows] for k, v in views.items()} for c, rows in enumerate(train)}
-    read = fold(layout, dealt, settings)
-    ready = prepare(layout, read, settings)
-    priors = paper_rounds(ready, settings, policy, seed)
+    rows = open_rows({f"center{c}": {k: v[chosen] for k, v in views.items()} for c, chosen in enumerate(train)})
+    job, priors = make_job(rows, settings), []
+    fit_participants(job, read_inspected(rows, job, Ledgers()), on_round=lambda progress: priors.append(progress.prior))
     held_out = {name: view[test] for name, view in views.items()}
-    return scaled_mae(priors[-1], held_out, layout), priors
+    return scaled_mae(priors[-1], held_out, job.schema.layout), priors
 
 
 def scaled_mae(prior: GlobalPrior, views: Views, layout: Layout) -> float:

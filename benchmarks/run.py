@@ -18,12 +18,12 @@ from time import perf_counter, process_time
 import numpy as np
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
-from vedute.run.fitting import fold
 
 from vedute import FederatedPPCA
+from vedute.data.rows import open_rows
 from vedute.datasets import make_sd
 from vedute.model.parameters import Layout
-from vedute.run.settings import Settings
+from vedute.model.statistics import Accumulator, Statistics
 from vedute.scenarios import split
 
 HERE = Path(__file__).parent
@@ -123,13 +123,16 @@ def million() -> list[Row]:
         est = fit(dealt(X), 6)
         return float(np.median([record["seconds"] for record in est.history_[1:]]))
 
+    def statistics(layout: Layout, views: dict[str, np.ndarray]) -> Statistics:
+        return open_rows({"all": views}).fold(lambda _: Accumulator(layout))["all"].result.finish()
+
     X = draw(1_000_000)
     whole = {k: X[:, cols] for k, cols in layout.slices.items()}
     gram, pca, statistics, ours = best_of_each(
         [
             lambda: X.T @ X,
             lambda: PCA(6, svd_solver="covariance_eigh").fit(X),
-            lambda: fold(layout, {"all": whole}, Settings(6)),
+            lambda: statistics(layout, whole),
             lambda: fit(dealt(X), 6),
         ],
         7,

@@ -139,16 +139,24 @@ def _joint_by_center(
     return Means(*joined) if variances else Means(joined[0], joined[1])
 
 
+@dataclass
 class _System:
     """The normal equations of one center with several patterns, in whichever unknowns are fewer."""
 
-    def __init__(self, mask: Array, n: Array, dev: Array, W: Array, inv: Array, P: Array, h: Array) -> None:
-        self.mask, self.n, self.W, self.inv, self.P = mask, n, W, inv, P
-        self.BW = W * inv[:, None]
-        self.v = dev * mask
-        self.Pinv = np.linalg.inv(P)
-        self.u = self.v @ self.BW - h  # (P, q): right-hand side of each pattern at mu = mu~, m = 0
-        self.n_j = n @ mask
+    mask: Array
+    n: Array
+    dev: Array
+    W: Array
+    inv: Array
+    P: Array
+    h: Array
+
+    def __post_init__(self) -> None:
+        self.BW = self.W * self.inv[:, None]
+        self.v = self.dev * self.mask
+        self.Pinv = np.linalg.inv(self.P)
+        self.u = self.v @ self.BW - self.h  # (P, q): right-hand side of each pattern at mu = mu~, m = 0
+        self.n_j = self.n @ self.mask
 
     def solve(self, precision_mu: Array, tau2: float) -> tuple[Array, Array]:
         """delta (D,) and m (q,)."""

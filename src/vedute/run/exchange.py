@@ -238,6 +238,8 @@ class InProcess:
         if not self.policy.exact:
             return {}
         assert question.prior is not None
+        if not self._groups:  # a run that was resumed after its last round
+            self._begin(question.scaler)
         turn, found = final_axes(question.prior, self.job.settings), {}
         for one in self._ordered:
             assert one.center is not None
