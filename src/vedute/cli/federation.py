@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COMMANDS = ("init", "serve", "join", "run", "status")
 
 
-class Group(click.Group):
+class InOrder(click.Group):
     """The commands of a federation, in the order in which they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -38,7 +38,7 @@ class Group(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-@click.command(cls=Group)
+@click.command(cls=InOrder)
 def command() -> None:
     """Run a study across hospitals on NVIDIA FLARE, while each hospital's rows stay at home.
 
