@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from flare_lab import STUDY, lab_kits
+from vedute.data.files import sha256
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import kits as kits_module
 from vedute.federation.nvflare.authority import Authority
-from vedute.federation.nvflare.kits import add_kit, check_port, digest, held, make_kits, open_kit
+from vedute.federation.nvflare.kits import add_kit, check_port, held, make_kits, open_kit
 from vedute.federation.nvflare.processes import unit
 from vedute.federation.shared_study import shared_text
 
@@ -242,8 +243,8 @@ def test_a_kit_for_another_study(made, tmp_path):
         open_kit(made["lead"], "lead", tmp_path / "study.toml")
     same = "# a comment\n" + STUDY.replace('name = "lab"\ncomponents = 1', 'components = 1\nname = "lab"')
     study_of(tmp_path, same)
-    assert open_kit(made["lead"], "lead", tmp_path / "study.toml").file.study == digest(
-        shared_text(made["lead"] / "study.toml")
+    assert open_kit(made["lead"], "lead", tmp_path / "study.toml").file.study == sha256(
+        shared_text(made["lead"] / "study.toml").encode()
     )
 
 

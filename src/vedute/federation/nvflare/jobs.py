@@ -22,17 +22,16 @@ from vedute.run.fitted_model import describe_settings
 from vedute.run.settings import Settings
 
 REQUEST_SECONDS = 0.1  # how often a center asks for its next task: NVFlare's 2 seconds would be most of a round
-ADAPTERS = "vedute.federation.nvflare"
 
 
 def write_job(folder: Path, run: str, settings: Settings, centers: Sequence[str]) -> Path:
     """The folder to submit: the rounds of ``run`` that are left, with these centers and no others."""
     controller = {
         "id": "fit",
-        "path": f"{ADAPTERS}.controller.FitController",
+        "path": f"{OURS}controller.FitController",
         "args": {"run": run, "settings": describe_settings(settings), "centers": sorted(centers)},
     }
-    executor = {"path": f"{ADAPTERS}.executor.SiteExecutor", "args": {}}
+    executor = {"path": f"{OURS}executor.SiteExecutor", "args": {}}
     filters: dict[str, Any] = {"task_data_filters": [], "task_result_filters": [], "components": []}
     files: dict[str, dict[str, Any]] = {
         "meta.json": {

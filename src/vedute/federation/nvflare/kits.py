@@ -6,7 +6,6 @@ Where a kit is opened, everything that can be wrong with it is found before anyt
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
+from vedute.data.files import sha256
 from vedute.data.problems import Problems
 from vedute.data.study import Study
 from vedute.errors import UserError
@@ -64,11 +64,6 @@ def need_nvflare() -> None:
         raise UserError('federation across machines needs NVIDIA FLARE; install it with: pip install "vedute[nvflare]"')
 
 
-def digest(text: str) -> str:
-    """What tells one shared study from another."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def make_kits(
     study: Study, centers: Sequence[str], server: str, port: int, out: Path, days: int, start: datetime | None = None
 ) -> dict[str, Path]:
@@ -82,7 +77,7 @@ def make_kits(
         raise UserError(f"{out}: exists already; choose another folder, or add one center to it with --add")
     _check(study, centers, server, port, days)
     text = shared_text(study.path)
-    first = KitFile(VERSION, "server", SERVER, digest(text), PROJECT, server, port, tuple(centers))
+    first = KitFile(VERSION, "server", SERVER, sha256(text.encode()), PROJECT, server, port, tuple(centers))
     files = [first, replace(first, role="lead", name=LEAD)]
     files += [replace(first, role="center", name=center) for center in centers]
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +99,7 @@ def add_kit(study: Study, center: str, out: Path) -> Path:
     need_nvflare()
     text = shared_text(study.path)
     known = read_kit_file(out / "server")
-    if known.study != digest(text):
+    if known.study != sha256(text.encode()):
         raise UserError(f"{out}: its kits are for another study than {study.path}; give the study they were made for")
     centers = (*known.centers, center)
     _check(study, centers, known.server, known.port, 1)
@@ -248,9 +243,9 @@ def open_kit(path: Path, role: str, study: Path | None = None) -> Kit:
             raise UserError(
                 f"{path}: is damaged ({needed.relative_to(path)} is missing); ask the coordinator for it again"
             )
-    if hashlib.sha256((path / "study.toml").read_bytes()).hexdigest() != file.study:
+    if sha256((path / "study.toml").read_bytes()) != file.study:
         raise UserError(f"{path / 'study.toml'}: is not the study that this kit was made for; unpack the kit again")
-    if study is not None and digest(shared_text(study)) != file.study:
+    if study is not None and sha256(shared_text(study).encode()) != file.study:
         raise UserError(
             f"{path}: is a kit for another study than {study}; give the study file that the kits were made from, "
             "or make new kits with 'vedute federation init'"

@@ -35,6 +35,31 @@ KEPT = re.compile(
 WAITS = (1, 2, 4, 8, 15, 30)  # seconds before another start
 HOPELESS = 3  # starts of a server that came to nothing; a center waits for others, and never gives up
 LIVED = 60.0  # a process that lived this long had started well
+UNIT = """\
+{before}[Unit]
+Description=vedute federation: {who}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart={command}
+User={user}
+Restart=always
+RestartSec=10
+UMask=0077
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+ReadWritePaths={writable}
+
+[Install]
+WantedBy=multi-user.target
+"""
 
 
 def serve(kit: Kit, say: Say) -> None:
@@ -142,33 +167,6 @@ def environment(given: Mapping[str, str], role: str) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", "GRPC_VERBOSITY": "ERROR", "NVFLARE_SECURE_LOGGING": str(role == "center")}
 
 
-TEMPLATE = """\
-{before}[Unit]
-Description=vedute federation: {who}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-ExecStart={command}
-User={user}
-Restart=always
-RestartSec=10
-UMask=0077
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectSystem=strict
-ProtectHome=read-only
-ProtectKernelTunables=yes
-ProtectControlGroups=yes
-RestrictSUIDSGID=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-ReadWritePaths={writable}
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
 def unit(kit: Kit, data: Path | None = None, home: Path | None = None) -> str:
     """The unit of a server, or of a center with its node file and home; its consent is given by installing it."""
     words = [str(Path(sys.executable).with_name("vedute")), "federation"]
@@ -179,7 +177,7 @@ def unit(kit: Kit, data: Path | None = None, home: Path | None = None) -> str:
     writable = [str(path) for path in (kit.path, home) if path is not None]
     before = "# Run the command once by hand before: it tells what will leave, asks, and makes the home folder.\n"
     who = f"center {kit.file.name}" if kit.file.role == "center" else "the server"
-    return TEMPLATE.format(
+    return UNIT.format(
         before=before if kit.file.role == "center" else "",
         who=who,
         command=" ".join(map(_quoted, words)),
