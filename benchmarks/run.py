@@ -123,7 +123,7 @@ def million() -> list[Row]:
         est = fit(dealt(X), 6)
         return float(np.median([record["seconds"] for record in est.history_[1:]]))
 
-    def statistics(layout: Layout, views: dict[str, np.ndarray]) -> Statistics:
+    def folded(layout: Layout, views: dict[str, np.ndarray]) -> Statistics:
         return open_rows({"all": views}).fold(lambda _: Accumulator(layout))["all"].result.finish()
 
     X = draw(1_000_000)
@@ -132,7 +132,7 @@ def million() -> list[Row]:
         [
             lambda: X.T @ X,
             lambda: PCA(6, svd_solver="covariance_eigh").fit(X),
-            lambda: statistics(layout, whole),
+            lambda: folded(layout, whole),
             lambda: fit(dealt(X), 6),
         ],
         7,
