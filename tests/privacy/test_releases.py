@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vedute.data.scaling import SCALINGS, scaling_of
 from vedute.errors import Refused, UserError
 from vedute.model.parameters import CenterParams, GlobalPrior, Layout, ViewParams
 from vedute.privacy.ledger import Ledger
@@ -154,8 +155,11 @@ def test_exact_values_and_noise_are_not_taken_for_each_other() -> None:
 
 
 def test_a_center_is_asked_for_sums_only_where_nothing_is_hidden() -> None:
-    assert NoPrivacy().steps("shared-view") == ("round", "finish", "sums", "squares")
-    assert NoPrivacy().steps("shared-minmax") == ("round", "finish", "extremes")
-    assert NoPrivacy().steps("declared") == NoPrivacy().steps(None) == ("round", "finish")
-    assert SubjectPrivacy(3.0, 1e-5).steps("shared-standard") == ("moments", "finish")
-    assert CenterPrivacy(3.0, 1e-5).steps("declared") == PaperPrivacy().steps("center-minmax") == ("round", "finish")
+    asked = {name: scaling_of(name).steps for name in (None, *SCALINGS)}
+    assert asked["shared-standard"] == asked["shared-view"] == ("sums", "squares")
+    assert asked["shared-minmax"] == ("extremes",)
+    assert asked["center-minmax"] == asked["declared"] == asked[None] == ()
+    for sums in asked.values():
+        assert NoPrivacy().steps(sums) == ("round", "finish", *sums)
+        assert SubjectPrivacy(3.0, 1e-5).steps(sums) == ("moments", "finish")
+        assert CenterPrivacy(3.0, 1e-5).steps(sums) == PaperPrivacy().steps(sums) == ("round", "finish")
