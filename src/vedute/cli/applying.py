@@ -69,7 +69,7 @@ class Application:
                 table = self.study.read(center)
                 yield Part(center, table.ids, table.groups, self._ordered(table.views), self.who[center])
             return
-        clipped = (self.model.settings.privacy or {}).get("policy") == "subject"  # the fit took such values, too
+        clipped = self.model.settings.policy.once  # the fit took such values, too
         declared = {} if clipped else self.study.views
         bounds = {name: b for name, view in declared.items() if (b := view.bounds) is not None}
         for pool in self.study.pools:

@@ -140,7 +140,7 @@ def read_participants(rows: Rows, job: Job, ledgers: Ledgers | None = None) -> l
     )
     found = []
     for center, part in read.items():
-        known = part.result if isinstance(part.result, SecondMoments) else known_of(part.result, part.digest)
+        known = part.result if policy.once else known_of(part.result, part.digest)
         mine, book = policy.of(center), None if ledgers is None else ledgers.open(center, part.name)
         mine.check_subjects(part.subjects)
         found.append(Participant(center, known, mine, book))
@@ -149,7 +149,8 @@ def read_participants(rows: Rows, job: Job, ledgers: Ledgers | None = None) -> l
 
 def told_at_home(participants: Iterable[Participant]) -> dict[str, Told]:
     """What centers may tell their own staff of rows that a policy clipped."""
-    return {one.name: one.known.told() for one in participants if isinstance(one.known, SecondMoments)}
+    moments = {one.name: one.known for one in participants if one.policy.once}
+    return {name: known.told() for name, known in moments.items() if not isinstance(known, CenterData)}
 
 
 def read_inspected(rows: Rows, job: Job, ledgers: Ledgers | None = None) -> list[Participant]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from vedute.data.scaling import SCALINGS
@@ -69,7 +70,7 @@ class Settings:
     def _correction(self, asked: bool | None) -> bool:
         return not self.paper if asked is None else asked
 
-    @property
+    @cached_property
     def policy(self) -> Policy:
         """The policy that the settings describe."""
         return policy_of(self.privacy)
