@@ -58,6 +58,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, layout: Layout, states: States | None = None) -> None:
         self.folder, self.layout = folder, layout
+        self.begun = load_snapshot(folder, layout)  # from where a resumed run goes on
         self._states = states
         self._writer = ThreadPoolExecutor(1)
         self._pending: Future[float] | None = None
@@ -79,8 +80,7 @@ class Checkpoints:
 
     def progress(self) -> Progress | None:
         """Where the rounds stand, if there were any."""
-        snapshot = load_snapshot(self.folder, self.layout)
-        return None if snapshot is None else snapshot.progress
+        return None if self.begun is None else self.begun.progress
 
     def note(self, progress: Progress) -> None:
         """A round has ended; write it down if it is time to."""

@@ -17,7 +17,7 @@ from vedute.errors import DataWarning, UserError
 from vedute.model.parameters import Schema
 from vedute.model.stacked import State
 from vedute.run import run_folder
-from vedute.run.checkpoint import Checkpoints, load_data, load_snapshot, save_data
+from vedute.run.checkpoint import Checkpoints, load_data, save_data
 from vedute.run.exchange import Ledgers, Participant, make_job, read_inspected, told_at_home
 from vedute.run.fitted_model import build_settings
 from vedute.run.latent import DATA, write_latent
@@ -94,17 +94,17 @@ def _read_or_remembered(rows: StudyRows, job: Job, folder: Path, *, new: bool) -
 
 def _fit_with_checkpoints(job: Job, participants: list[Participant], folder: Path, watch: Watch) -> Fitted:
     """The rounds, from wherever they stand."""
-    snapshot = load_snapshot(folder, job.schema.layout)
-    if snapshot is not None:
-        for one in participants:
-            one.state = snapshot.states[one.name]
-    watch.begun(job.settings, len(snapshot.progress.history) if snapshot is not None else 0)
 
     def states() -> dict[str, State]:
         fits = {one.name: one.center.state for one in participants if one.center is not None}
         return {name: state for name, state in fits.items() if state is not None}
 
     checkpoints = Checkpoints(folder, job.schema.layout, states)
+    if checkpoints.begun is not None:
+        for one in participants:
+            one.state = checkpoints.begun.states[one.name]
+    progress = checkpoints.progress()
+    watch.begun(job.settings, 0 if progress is None else len(progress.history))
     try:
         return fit_participants(
             job, participants, threads=os.cpu_count() or 1, keeper=checkpoints, on_round=watch.round
