@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import invgamma
 
-from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, with_holes
+from core_cases import bunch_of, draw, flat_prior, side_by_side, some_prior, some_state, with_holes
 from vedute.model.contribution import contributions, rebased
 from vedute.model.local_step import LocalRule, fit, relative_spread
 from vedute.model.means import joint_means, precisions
@@ -58,7 +58,7 @@ def test_posterior_spreads(holes):
     means = joint_means(stacked, prior, state.W, inv, P, h, variances=True)
     assert np.allclose(found.var_m, means.var_m[0])
     for k, (name, cols) in enumerate(stacked.layout.slices.items()):
-        part, n = found.views[name], (~np.isnan(stacked(views)[:, cols])).sum(axis=0)
+        part, n = found.views[name], (~np.isnan(side_by_side(views)[:, cols])).sum(axis=0)
         seen = n > 0
         assert part.var_mu == pytest.approx(means.var_delta[0, cols][seen].sum())
         rows = state.cov[0][stacked.class_of[cols]][seen, :Q, :Q]
@@ -93,7 +93,7 @@ def test_the_scatter_of_the_latent_positions_about_m(holes, spread):
         relative_spread(stacked, prior, state)[0] if spread else np.zeros((len(stacked.class_mask), Q + 1, Q + 1))
     )
     W, m, sigma2 = state.W[0], state.m[0], state.sigma2[0][stacked.layout.view_of]
-    expected, rows = np.zeros((Q, Q)), stacked(views)
+    expected, rows = np.zeros((Q, Q)), side_by_side(views)
     for row in rows[~np.isnan(rows).all(axis=1)]:
         P, pull = np.eye(Q), m.copy()
         for j in np.flatnonzero(~np.isnan(row)):

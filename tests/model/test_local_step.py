@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import appendix_a as ref
-from core_cases import bunch_of, draw, flat_prior, some_prior, some_state, stacked, with_holes
+from core_cases import bunch_of, draw, flat_prior, side_by_side, some_prior, some_state, with_holes
 from vedute.model.local_step import LocalRule, e_step, fit, free_columns, iterate, relative_spread
 from vedute.model.means import joint_means, precisions
 from vedute.model.stacked import StackedPrior, State
@@ -179,7 +179,7 @@ def row_iteration(views, layout, prior, state):
     sigma2 = state.sigma2[0][layout.view_of]
     d = layout.total
     X, T, SS, cells = np.zeros((d, q + 1, q + 1)), np.zeros((d, q + 1)), np.zeros(d), np.zeros(d)
-    for row in stacked(views):
+    for row in side_by_side(views):
         seen = np.flatnonzero(~np.isnan(row))
         P, pull = np.eye(q), np.zeros(q)
         for j in seen:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from core_cases import bunch_of, draw, flat_prior, some_covariance, some_prior, some_state, stacked, with_holes
+from core_cases import bunch_of, draw, flat_prior, side_by_side, some_covariance, some_prior, some_state, with_holes
 from objective import log_posterior, variational_bound
 from vedute.model.local_step import LocalRule, fit, relative_spread
 from vedute.model.means import _System, joint_means, marginal_means, precisions
@@ -141,7 +141,7 @@ def test_rows_that_are_patterns_of_their_own_agree_with_grouped_rows(holes):
     views = draw(n=30)
     views = with_holes(views) if holes else views
     grouped = bunch_of(views)
-    rows = stacked(views)
+    rows = side_by_side(views)
     rows = rows[~np.isnan(rows).all(axis=1)]
     no_factor = np.zeros((0, 12)), np.zeros(0, np.intp)
     alone = stack_statistics(

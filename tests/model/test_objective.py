@@ -10,6 +10,7 @@ from core_cases import (
     draw,
     flat_prior,
     row_log_likelihood,
+    side_by_side,
     some_covariance,
     some_prior,
     some_state,
@@ -81,7 +82,7 @@ def row_bound(views, stacked, prior, state, flat=()):
     W, mu, m = state.W[0], state.mu[0], state.m[0]
     sigma2 = state.sigma2[0][layout.view_of]
     cov = [state.cov[0, g] * (k not in flat) for g, k in zip(stacked.class_of, layout.view_of, strict=True)]
-    for row in stacked(views):
+    for row in side_by_side(views):
         seen = np.flatnonzero(~np.isnan(row))
         precision, pull = np.eye(q), m.copy()
         for j in seen:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core_cases import draw, layout_of, stacked, statistics_of, with_holes
+from core_cases import draw, layout_of, side_by_side, statistics_of, with_holes
 from vedute.model import statistics
 from vedute.model.statistics import Accumulator, from_rows, scatter_factor
 
@@ -12,7 +12,7 @@ TIGHT = {"rtol": 1e-12, "atol": 1e-12}
 
 def by_pattern(views):
     """(mask, number, mean, centred scatter) of each pattern of observed features, from the rows."""
-    rows = stacked(views)
+    rows = side_by_side(views)
     observed = ~np.isnan(rows)
     found = []
     for mask in np.unique(observed[observed.any(axis=1)], axis=0)[::-1]:
@@ -32,7 +32,7 @@ def assert_same(statistics, views, **tolerance):
         assert found_n == n
         assert np.allclose(found_mean, mean, **tolerance)
         assert np.allclose(factor.T @ factor, scatter, **tolerance)
-    assert statistics.n_rows == (~np.isnan(stacked(views))).any(axis=1).sum()
+    assert statistics.n_rows == (~np.isnan(side_by_side(views))).any(axis=1).sum()
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40, 500])
@@ -137,7 +137,7 @@ def test_a_few_rows_before_or_after_many_are_not_forgotten(few_first):
 
 def test_sums_counts_and_squares_about_a_point():
     views = with_holes(draw(n=100))
-    rows, found = stacked(views), statistics_of(views)
+    rows, found = side_by_side(views), statistics_of(views)
     about = np.arange(12.0)
     assert np.allclose(found.counts(), (~np.isnan(rows)).sum(axis=0))
     assert np.allclose(found.sums(), np.nansum(rows, axis=0), **TIGHT)
@@ -167,6 +167,6 @@ def test_extremes_are_noted_only_on_request():
     views = with_holes(draw(n=100))
     noted = Accumulator(layout_of((5, 4, 3)), extremes=True)
     noted.add(views)
-    assert (noted.low == np.nanmin(stacked(views), axis=0)).all()
-    assert (noted.high == np.nanmax(stacked(views), axis=0)).all()
+    assert (noted.low == np.nanmin(side_by_side(views), axis=0)).all()
+    assert (noted.high == np.nanmax(side_by_side(views), axis=0)).all()
     assert np.isnan(Accumulator(layout_of((5, 4, 3))).low).all()

@@ -80,7 +80,7 @@ def some_covariance(stacked, size, B=1, seed=5, scale=0.05):
     return scale * (root @ root.mT + 0.1 * np.eye(size))
 
 
-def stacked(views):
+def side_by_side(views):
     return np.hstack(list(views.values()))
 
 
@@ -89,7 +89,7 @@ def row_log_likelihood(views, layout, state, c=0):
     total = 0.0
     psi = state.sigma2[c][layout.view_of]
     mean = state.mu[c] + state.W[c] @ state.m[c]
-    for row in stacked(views):
+    for row in side_by_side(views):
         seen = ~np.isnan(row)
         if seen.any():
             W = state.W[c][seen]
