@@ -119,7 +119,7 @@ class Policy(ABC):
         self, prior: GlobalPrior, releases: Mapping[str, Release], held: Mapping[str, tuple[str, ...]]
     ) -> GlobalPrior:
         """The master's half of a round, from what the centers released; ``held`` are the views of each."""
-        raise NotImplementedError(f"the rounds of the policy {self.name!r} are the ordinary ones")
+        raise TypeError(f"the policy {self.name!r} lets no noised parameters out: its rounds are the ordinary ones")
 
     @abstractmethod
     def shapes(self, held: Layout, q: int) -> dict[str, Shape]:
