@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from vedute.data.scaling import SCALINGS
@@ -70,7 +69,7 @@ class Settings:
     def _correction(self, asked: bool | None) -> bool:
         return not self.paper if asked is None else asked
 
-    @cached_property
+    @property
     def policy(self) -> Policy:
         """The policy that the settings describe."""
         return policy_of(self.privacy)
