@@ -11,7 +11,16 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_no_attributes_set_in_init, check_parameters_default_constructible
 
-from vedute import ConvergenceWarning, DataWarning, FederatedPPCA, GlobalPrior, MultiView, UserError, ViewPrior
+from vedute import (
+    ConvergenceWarning,
+    DataWarning,
+    FederatedPPCA,
+    GlobalPrior,
+    MultiView,
+    SubjectPrivacy,
+    UserError,
+    ViewPrior,
+)
 from vedute.datasets import make_hierarchical, make_sd
 from vedute.model.prediction import center_emission, global_emission
 from vedute.scenarios import split
@@ -412,3 +421,9 @@ def test_scenario_data_go_straight_in():
     parts, _ = split(views, groups, 3, "K", random_state=0)
     est = FederatedPPCA(5, random_state=0).fit(parts)
     assert est.transform(views).shape == (400, 5)
+
+
+@pytest.mark.parametrize("privacy", ["subject", {"policy": "subject"}, SubjectPrivacy])
+def test_what_is_no_policy_is_refused_with_the_remedy(privacy):
+    with pytest.raises(UserError, match=r"is no policy; write privacy=SubjectPrivacy\(epsilon"):
+        FederatedPPCA(1, privacy=privacy).fit({"a": {"x": np.zeros((3, 2))}})

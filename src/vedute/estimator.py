@@ -20,7 +20,7 @@ from vedute.data.views import MultiView, as_views, tabulate
 from vedute.errors import UserError
 from vedute.model.parameters import Array, CenterParams, GlobalPrior
 from vedute.model.seeds import generator
-from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, SubjectPrivacy
+from vedute.privacy.policies import CenterPrivacy, PaperPrivacy, Policy, SubjectPrivacy
 from vedute.progress import rounds_bar
 from vedute.run.exchange import RUN, Ledgers, make_job, read_inspected, told_at_home
 from vedute.run.fitted_model import Model, center_deviation
@@ -122,6 +122,11 @@ class FederatedPPCA(BaseEstimator):
         self.ledgers = ledgers
 
     def _settings(self) -> Settings:
+        if not (self.privacy is None or isinstance(self.privacy, Policy)):
+            raise UserError(
+                f"privacy={self.privacy!r} is no policy; write privacy=SubjectPrivacy(epsilon=..., delta=...), or "
+                "CenterPrivacy or PaperPrivacy, from vedute"
+            )
         return Settings(
             self.n_components, self.rounds, self.iterations, self.first_iterations, self.preset, self.scaling, self.tol,
             _seed(self.random_state), self.posterior_variances, self.case_mix, self.spread,

@@ -268,3 +268,16 @@ def test_damaged_messages_are_refused_or_sound(data):
             assert len(found.release.values["contribution"]) == packed_size(OWN, Q)
         else:
             build_prior(found.values, LAYOUT)
+
+
+def test_half_a_scaling_is_none():
+    with_shift = replace(QUESTION, values={**QUESTION.values, "shift": np.zeros(9)})
+    with pytest.raises(Refused, match="'scale' is missing"):
+        decode_request(encode_request(with_shift), LAYOUT)
+
+
+@pytest.mark.parametrize("table", ["x", [], {"policy": []}, {"policy": "nun"}, {"policy": "center", "scales": 3}])
+def test_a_policy_that_is_none_is_refused(table):
+    odd = replace(QUESTION, settings=replace(QUESTION.settings, privacy=table))
+    with pytest.raises(Refused, match="settings"):
+        decode_request(encode_request(odd), LAYOUT)

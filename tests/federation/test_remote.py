@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -636,3 +637,25 @@ def test_a_center_that_misses_the_end_is_named(hospitals):
     found = hospitals.run()
     assert any("'paris'" in message and "last prior" in message for message in hospitals.said)
     assert set(found.model.centers) == {"nice", "zurich"}
+
+
+def without_one_range(hospitals: Hospitals) -> None:
+    """The study again, the last column of every view without a range, for the server and every hospital."""
+    text = re.sub(r", view\d_\d+ = \[[^]]*\] }", " }", hospitals.shared.read_text())
+    assert text != hospitals.shared.read_text()
+    hospitals.shared.write_text(text)
+    hospitals.study = Study.load_shared(hospitals.shared)
+    hospitals.start()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_range_that_is_missing_is_refused_only_where_the_scaling_needs_it(tmp_path):
+    table = 'policy = "center"\nepsilon = 80.0\ndelta = 1e-5'
+    needed = Hospitals(tmp_path / "a", federation='scaling = "declared"', privacy=table)
+    without_one_range(needed)
+    with pytest.raises(UserError, match="columns without one: view1_14"):
+        needed.run(PRIVATE_SETTINGS)
+    assert not list((tmp_path / "a").glob("home/*/ledgers/*/ledger-*.jsonl"))  # nothing was released
+    unused = Hospitals(tmp_path / "b")
+    without_one_range(unused)
+    assert len(unused.run(replace(SETTINGS, rounds=2)).history) == 2

@@ -128,6 +128,7 @@ class Scaling:
     steps: ClassVar[tuple[str, ...]] = ()  # the sums that it asks for
     extremes: ClassVar[bool] = False  # whether centers must note lowest and highest values as they read
     common: ClassVar[bool] = True  # whether all centers have the same
+    ranged: ClassVar[bool] = False  # whether every feature needs a public range
     leaves: ClassVar[str] = ""  # what leaves a center for it, in words
     warning: ClassVar[str] = ""  # what a hospital should know before it agrees
 
@@ -149,6 +150,8 @@ class Scaling:
 
 class Declared(Scaling):
     """By public ranges."""
+
+    ranged: ClassVar[bool] = True
 
     def public(self, layout: Layout, ranges: Ranges | None) -> Scaler:
         """From the ranges of the study."""

@@ -89,6 +89,7 @@ def decode_request(data: bytes, layout: Layout) -> Request:
     step = _step(about["step"])
     try:
         settings = build_settings(about["settings"])
+        settings.policy  # noqa: B018 - refused here if there is no such policy
     except (UserError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"settings: {error}") from None
     question = Request(
@@ -137,8 +138,11 @@ def request_shapes(question: Request, layout: Layout) -> dict[str, Shape]:
         return {}
     found: dict[str, Shape] = {"prior.mu": (d,), "prior.W": (d, q), "prior.tau2": ()}
     found |= {f"prior.{name}": (k,) for name in SCALARS}
-    optional: dict[str, Shape] = {"basis": (q, q), "shift": (d,), "scale": (d,)}
-    return found | {name: shape for name, shape in optional.items() if name in question.values}
+    if "basis" in question.values:
+        found["basis"] = (q, q)
+    if "shift" in question.values or "scale" in question.values:
+        found |= {"shift": (d,), "scale": (d,)}
+    return found
 
 
 def reply_shapes(question: Request, held: Layout, layout: Layout) -> dict[str, Shape]:

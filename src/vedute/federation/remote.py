@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from vedute.data.files import sha256
-from vedute.data.scaling import Scaler, Sums, named_ranges
+from vedute.data.scaling import Scaler, Sums
 from vedute.data.study import Study
 from vedute.errors import Refused, UserError
 from vedute.federation.encoding import build_content, question_arrays
@@ -27,7 +27,7 @@ from vedute.privacy.release import Release
 from vedute.run import run_folder
 from vedute.run.center import inspect_sums
 from vedute.run.checkpoint import Checkpoints
-from vedute.run.exchange import RUN
+from vedute.run.exchange import RUN, ranges_for
 from vedute.run.protocol import Answer, Answers, Job, Progress, Question
 from vedute.run.run_folder import Run
 from vedute.run.server import OnRound, fit
@@ -62,11 +62,8 @@ class RemoteRun:
     @property
     def job(self) -> Job:
         """What is to be fitted."""
-        policy = self.settings.policy
-        return Job(
-            self.study.schema, self.settings,
-            named_ranges(self.study.ranges, self.study.schema, partial=not policy.exact),
-        )  # fmt: skip
+        schema = self.study.schema
+        return Job(schema, self.settings, ranges_for(self.study.ranges, schema, self.settings))
 
 
 class Remote:

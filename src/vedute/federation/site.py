@@ -18,7 +18,7 @@ import numpy as np
 
 from vedute.data.files import from_json, read_whole, sha256, to_json, write_whole
 from vedute.data.rows import DataChanged, StudyRows, one_blas_thread
-from vedute.data.scaling import Scaler, from_vectors, named_ranges, scaling_of
+from vedute.data.scaling import Scaler, from_vectors, scaling_of
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, Refused, UserError
 from vedute.federation.agreement import own_policy
@@ -34,7 +34,15 @@ from vedute.privacy.release import Release, digest
 from vedute.run import run_folder
 from vedute.run.center import Center, require_subjects, run_round
 from vedute.run.checkpoint import build_state, latest, read_named, state_arrays, write_named
-from vedute.run.exchange import Ledgers, Participant, check_components, final_axes, read_participants, told_at_home
+from vedute.run.exchange import (
+    Ledgers,
+    Participant,
+    check_components,
+    final_axes,
+    ranges_for,
+    read_participants,
+    told_at_home,
+)
 from vedute.run.fitted_model import Model, describe_settings
 from vedute.run.latent import write_latent
 from vedute.run.protocol import Answer, Job, Progress, Question
@@ -147,8 +155,8 @@ class Site:
 
     def _job(self, settings: Settings, policy: Policy) -> Job:
         """What is fitted, as this center sees it: under its own policy."""
-        ranges = named_ranges(self.study.ranges, self.study.schema, partial=not policy.exact)
-        return Job(self.study.schema, replace(settings, privacy=policy.table()), ranges)
+        own = replace(settings, privacy=policy.table())
+        return Job(self.study.schema, own, ranges_for(self.study.ranges, self.study.schema, own))
 
     def _answer(self, request: Request, question: Question, policy: Policy) -> Answer | None:
         if question.step == "finish":

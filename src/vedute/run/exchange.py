@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from vedute.data.identity import key_of
 from vedute.data.rows import Rows, in_threads, workers
-from vedute.data.scaling import Scaler, Sums, extremes_of, named_ranges, scaling_of, squares_of, sums_of
+from vedute.data.scaling import Ranges, Scaler, Sums, extremes_of, named_ranges, scaling_of, squares_of, sums_of
 from vedute.errors import BreakdownError, UserError
 from vedute.model.contribution import Contribution, principal_axes, turned_center
 from vedute.model.master import unbiased
-from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout
+from vedute.model.parameters import Array, CenterParams, GlobalPrior, Layout, Schema
 from vedute.model.stacked import Stacked, State
 from vedute.privacy.ledger import Ledger, open_ledger
 from vedute.privacy.policies import NoPrivacy, Policy
@@ -116,10 +117,16 @@ def make_job(rows: Rows, settings: Settings, prior: GlobalPrior | None = None) -
     """What is to be fitted to some rows; what cannot be is refused before anything is read."""
     policy = settings.policy
     policy.check(settings, len(rows.held))
-    job = Job(rows.schema, settings, named_ranges(rows.ranges, rows.schema, partial=not policy.exact), prior)
+    job = Job(rows.schema, settings, ranges_for(rows.ranges, rows.schema, settings), prior)
     check_components(rows.schema.layout, settings)
     scaling_of(settings.scaling).public(rows.schema.layout, job.ranges)
     return job
+
+
+def ranges_for(ranges: Any, schema: Schema, settings: Settings) -> Ranges | None:
+    """Public ranges; every column must have one where the scaling needs it, and a policy may ask for more."""
+    some = settings.policy.once or not scaling_of(settings.scaling).ranged
+    return named_ranges(ranges, schema, partial=some)
 
 
 def check_components(layout: Layout, settings: Settings) -> None:

@@ -129,7 +129,7 @@ def select(
     done. A candidate whose fits break down is left out, with a warning.
     """
     layout = rows.schema.layout
-    ranges = named_ranges(rows.ranges, rows.schema)
+    ranges = named_ranges(rows.ranges, rows.schema, partial=not any(scaling_of(s).ranged for s in candidates.scalings))
     work = [
         Job(rows.schema, replace(settings, n_components=q, scaling=scaling, seed=settings.seed + start), ranges)
         for scaling in candidates.scalings

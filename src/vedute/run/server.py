@@ -111,7 +111,9 @@ def fit_released(job: Job, answers: Answers, on_round: OnRound | None = None) ->
     exact = NoPrivacy()
     known = recovered_from(answers, job)
     centers = [Participant(name, CenterData(one.statistics, one.low, one.high)) for name, one in known.items()]
-    return _fit(job, InProcess(job, centers, policy=exact), exact, NOWHERE, on_round)
+    found = _fit(job, InProcess(job, centers, policy=exact), exact, NOWHERE, on_round)
+    _warn_unsettled(job.settings, found.progress)
+    return found
 
 
 def recovered_from(answers: Answers, job: Job) -> dict[str, Recovered]:
@@ -136,8 +138,10 @@ def fit_participants(
     on_round: OnRound | None = None,
 ) -> Fitted:
     """The same with centers that are in this process, with a warning if the rounds ran out."""
-    found = fit(job, InProcess(job, participants, policy=job.settings.policy, threads=threads), keeper, on_round)
-    _warn_unsettled(job.settings, found.progress)
+    policy = job.settings.policy
+    found = fit(job, InProcess(job, participants, policy=policy, threads=threads), keeper, on_round)
+    if policy.exact:
+        _warn_unsettled(job.settings, found.progress)
     return found
 
 
@@ -243,7 +247,7 @@ def starting_prior(layout: Layout, settings: Settings, given: GlobalPrior | None
 
 
 def _warn_unsettled(settings: Settings, progress: Progress) -> None:
-    if settings.tol is None or progress.converged or settings.paper or settings.noised:
+    if settings.tol is None or progress.converged or settings.paper:
         return
     warnings.warn(
         f"the rounds ran out: after {settings.rounds} the global prior still changes by "

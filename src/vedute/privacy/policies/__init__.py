@@ -48,8 +48,10 @@ def policy_of(privacy: Mapping[str, Any] | None) -> Policy:
         return NoPrivacy()
     options = {name: value for name, value in privacy.items() if value is not None}
     seed = options.pop("seed", None)
+    if "budgets" in options:
+        options["budgets"] = {center: tuple(budget) for center, budget in options["budgets"].items()}
     policy = make_policy(options)
-    return policy if seed is None else replace(policy, seed=seed)
+    return policy if seed is None or policy.exact else replace(policy, seed=seed)
 
 
 def accept(own: Policy, asked: Policy, center: str) -> Policy:

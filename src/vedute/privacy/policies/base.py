@@ -175,7 +175,7 @@ class NoisyPolicy(Policy):
                 f"center {center!r} allows at most eps = {mine.epsilon:g}, delta = {mine.delta:g} and refuses "
                 f"eps = {asked.epsilon:g}, delta = {asked.delta:g}: lower them in the study's [privacy]"
             )
-        return replace(mine, epsilon=asked.epsilon, delta=asked.delta)
+        return replace(mine, epsilon=asked.epsilon, delta=asked.delta, budgets={})
 
     @abstractmethod
     def noised(self, question: Any, noise: Noise) -> Release:
