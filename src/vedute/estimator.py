@@ -167,8 +167,8 @@ class FederatedPPCA(BaseEstimator):
         self.model_ = model
         self.prior_ = model.prior
         self.centers_ = dict(model.centers)
-        shared = next(iter(model.scalers.values()))
-        self.scaler_ = dict(model.scalers) if not scaling_of(model.settings.scaling).common else shared
+        common = scaling_of(model.settings.scaling).common
+        self.scaler_ = next(iter(model.scalers.values())) if common else dict(model.scalers)
         self.history_ = [dict(vars(record)) for record in outcome.history]
         self.n_rounds_ = len(outcome.history)
         self.converged_ = outcome.converged

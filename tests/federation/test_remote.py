@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 from hospitals import CENTERS, as_one_study, make_hospitals, with_other_rows
 from ledgers import read_ledger
 from participation import same_prior, with_participation
+from vedute import FederatedPPCA
 from vedute.cli.app import run
 from vedute.data.study import Study
 from vedute.errors import BreakdownError, Refused, UserError
@@ -113,6 +114,8 @@ def test_same_bits_as_in_one_process(tmp_path, scaling):
             assert mine.views[view].sigma2 == theirs.views[view].sigma2
     at_home = load_run(tmp_path / "home" / "nice" / "runs" / RUN / "model").model
     same_prior(at_home.prior, expected.model.prior)
+    at_the_server = FederatedPPCA.load(tmp_path / "run")
+    assert bool(at_the_server.scaler_) == (scaling != "center-minmax")  # hospitals keep scalings of their own
     latent = (tmp_path / "home" / "nice" / "runs" / RUN / "model" / "local" / "nice" / "latent.csv").read_text()
     assert latent == (tmp_path / "one" / "local" / "nice" / "latent.csv").read_text()
 

@@ -162,6 +162,8 @@ def test_mistakes_are_named():
         select_components(centers, [1, 5], jobs=1)
     with pytest.raises(UserError, match="no number of components"):
         select_components(centers, [], jobs=1)
+    with pytest.raises(UserError, match="no scaling to try"):
+        select_components(centers, [1], scalings=[], jobs=1)
     fitted = FederatedPPCA(1, random_state=0, rounds=3, tol=None).fit(centers)
     with pytest.raises(UserError, match="view 'other'"):
         fitted.waic({"a": {"other": np.random.default_rng(0).normal(size=(9, 2))}})

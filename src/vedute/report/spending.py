@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vedute.privacy.accounting import paper_claim, spent_epsilon
 from vedute.privacy.hash_chain import Record
+from vedute.privacy.policies import POLICIES
 from vedute.privacy.release import CENTER, SUBJECT, Event, Gaussian, Laplace, NonPrivate, event_from_json, leaves
 from vedute.report.charts import Axis, Lines, Series, array, colour
 from vedute.report.content import Figure, Option, Section, Table, count, num
@@ -15,7 +16,6 @@ from vedute.report.reading import Folder
 
 LINES = 12  # centers whose spending is drawn
 DELTA = 1e-5  # where nothing was promised
-RELATIONS = {"none": SUBJECT, "subject": SUBJECT, "center": CENTER, "paper": CENTER}
 MEANING = {
     SUBJECT: "neighbouring data sets differ by replacing one subject: the promise protects each patient",
     CENTER: "neighbouring data sets differ by replacing one whole center: the promise protects each center",
@@ -79,7 +79,7 @@ def privacy(folder: Folder) -> Section:
     """The chapter on privacy."""
     paid = paid_in_all(folder)
     found, policy, without, total = paid.found, paid.policy, paid.without, paid.epsilon
-    relation = found[0].relation if found else RELATIONS.get(policy, SUBJECT)
+    relation = found[0].relation if found else (POLICIES[policy].relation if policy in POLICIES else SUBJECT)
     meaning = MEANING[relation] if policy != "none" else "no promise is made"
     sentences = [f"Policy: {policy}; {meaning}."]
     delta = max((s.delta for s in found), default=DELTA)

@@ -129,6 +129,8 @@ def select(
     done. A candidate whose fits break down is left out, with a warning.
     """
     layout = rows.schema.layout
+    if not candidates.scalings:
+        raise UserError("there is no scaling to try; give at least one, or leave them to the default")
     ranges = named_ranges(rows.ranges, rows.schema, partial=not any(scaling_of(s).ranged for s in candidates.scalings))
     work = [
         Job(rows.schema, replace(settings, n_components=q, scaling=scaling, seed=settings.seed + start), ranges)
