@@ -123,16 +123,17 @@ def million() -> list[Row]:
         est = fit(dealt(X), 6)
         return float(np.median([record["seconds"] for record in est.history_[1:]]))
 
-    def folded(layout: Layout, views: dict[str, np.ndarray]) -> Statistics:
-        return open_rows({"all": views}).fold(lambda _: Accumulator(layout))["all"].result.finish()
-
     X = draw(1_000_000)
-    whole = {k: X[:, cols] for k, cols in layout.slices.items()}
+    rows = open_rows({"all": {k: X[:, cols] for k, cols in layout.slices.items()}})
+
+    def statistics_of_all() -> Statistics:
+        return rows.fold(lambda _: Accumulator(layout))["all"].result.finish()
+
     gram, pca, statistics, ours = best_of_each(
         [
             lambda: X.T @ X,
             lambda: PCA(6, svd_solver="covariance_eigh").fit(X),
-            lambda: folded(layout, whole),
+            statistics_of_all,
             lambda: fit(dealt(X), 6),
         ],
         7,
