@@ -45,3 +45,17 @@ def test_a_job_of_a_federation_starts_light(module):
     code = f"import vedute.federation.nvflare.{module}, sys; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words", ["run study.toml", "status", "serve kit", "join kit --data node.toml", "init study.toml"]
+)
+def test_without_its_extra_a_federation_says_what_to_install(tmp_path, words):
+    (tmp_path / "study.toml").write_text('[views.A]\ncolumns = ["x"]\n')
+    lacking = "import sys; sys.modules.update(nvflare=None, cryptography=None); from vedute.cli import main; "
+    given = ["--out", "kits", "--centers", "a,b", "--server", "localhost"] if words.startswith("init") else []
+    given = ["--out", "r"] if words.startswith("run") else given
+    call = f"main(['federation', *{words.split()!r}, *{given!r}])"
+    done = subprocess.run([sys.executable, "-c", lacking + call], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert 'pip install "vedute[nvflare]"' in done.stderr

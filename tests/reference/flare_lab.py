@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ports import free_port
+from vedute.data.files import write_private
 from vedute.data.study import Study
-from vedute.federation.nvflare.authority import load_authority, write_private
+from vedute.federation.nvflare.authority import load_authority
 from vedute.federation.nvflare.kits import Kit, make_kits
 from vedute.federation.nvflare.local_files import LEAD
 from vedute.federation.nvflare.processes import engine

@@ -39,6 +39,12 @@ def write_whole(path: Path, data: bytes) -> None:
         aside.write_bytes(data)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """A file that only its owner may read, from its first moment on."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+
+
 @contextmanager
 def placed(path: Path) -> Iterator[Path]:
     """A name beside ``path`` to write to; what stands there at the end is flushed and renamed into place."""

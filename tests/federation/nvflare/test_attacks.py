@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from flare_lab import give_credentials, lab_kits, log, outcome, running, session, wait_for
+from vedute.data.files import write_private
 from vedute.data.study import Study
-from vedute.federation.nvflare.authority import make_authority, write_private
+from vedute.federation.nvflare.authority import make_authority
 from vedute.federation.nvflare.jobs import write_job
 from vedute.federation.nvflare.kits import open_kit
 from vedute.federation.nvflare.local_files import server_resources

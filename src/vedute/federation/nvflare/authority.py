@@ -6,7 +6,6 @@ may be used for is written into it, so that a center cannot pose as the server.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from vedute.data.files import write_private
 from vedute.errors import UserError
 
 ORGANISATION = "vedute"
@@ -92,12 +92,6 @@ def load_authority(folder: Path) -> Authority:
         return Authority(Credentials((folder / "authority.crt").read_bytes(), (folder / "authority.key").read_bytes()))
     except FileNotFoundError as error:
         raise UserError(f"{folder}: {error.filename} is missing; without it no kit can be added") from None
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """A file that only its owner may read, from its first moment on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
 
 
 def _pem(certificate: Any, key: Any) -> Credentials:

@@ -18,21 +18,18 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vedute.data.files import sha256
+from vedute.data.files import sha256, write_private
 from vedute.data.problems import Problems
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import local_files
-from vedute.federation.nvflare.authority import (
-    Authority,
-    Credentials,
-    load_authority,
-    make_authority,
-    write_private,
-)
 from vedute.federation.nvflare.local_files import LEAD, SERVER, Json
 from vedute.federation.shared_study import shared_text
+
+if TYPE_CHECKING:
+    from vedute.federation.nvflare.authority import Authority, Credentials
 
 VERSION = 2  # rises whenever a class that a kit names, or what a kit holds, is called otherwise
 PROJECT = "vedute"
@@ -73,6 +70,8 @@ def make_kits(
     coordinator. ``start`` is when the certificates become valid (default: now).
     """
     need_nvflare()
+    from vedute.federation.nvflare.authority import make_authority  # needs what was just asked for
+
     if out.exists():
         raise UserError(f"{out}: exists already; choose another folder, or add one center to it with --add")
     _check(study, centers, server, port, days)
@@ -97,6 +96,8 @@ def make_kits(
 def add_kit(study: Study, center: str, out: Path) -> Path:
     """A kit for one more center, signed by the authority in ``out``; it ends when the others do."""
     need_nvflare()
+    from vedute.federation.nvflare.authority import load_authority
+
     text = shared_text(study.path)
     known = read_kit_file(out / "server")
     if known.study != sha256(text.encode()):

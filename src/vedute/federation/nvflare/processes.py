@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from vedute.data.files import write_private
 from vedute.data.study import Study
 from vedute.errors import UserError
 from vedute.federation.nvflare import local_files
-from vedute.federation.nvflare.authority import write_private
 from vedute.federation.nvflare.engine import end_children
 from vedute.federation.nvflare.kits import Kit, check_port, held
 from vedute.federation.nvflare.names import AGREEMENT, AT_HOME, BEGAN, CONNECTED, ENDED, LOST
