@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from vedute.model.parameters import GlobalPrior
-from vedute.privacy.policies.paper import noise_sd
+from vedute_reproduction.privacy import spreads
 
 STYLES = {"mu": "-", "W": "--", "sigma2": ":"}
-
-
-def spreads(priors: Sequence[GlobalPrior], view: str) -> dict[str, list[float]]:
-    """The sd of mu, W and sigma2 of a view under the prior after each round, without rounds of a flat prior."""
-    known = [p.views[view] for p in priors if math.isfinite(p.views[view].sigma2_W) and p.views[view].alpha > 0]
-    return {
-        "mu": [math.sqrt(v.sigma2_mu) for v in known],
-        "W": [math.sqrt(v.sigma2_W) for v in known],
-        "sigma2": [noise_sd(v) for v in known],
-    }
 
 
 def plot_spreads(runs: Mapping[str, Sequence[GlobalPrior]], path: str) -> None:
